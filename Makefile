@@ -1,0 +1,39 @@
+# Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
+BIN := .venv/bin
+
+.PHONY: help setup demo test check format lock docs crash bench clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup:  ## prepare .venv (packages, model, jars); nothing to do the second time
+	@./scripts/setup
+
+demo: setup  ## watch it work on real text, and end with a proof
+	@$(BIN)/freshet demo --folder demo
+
+test: setup check  ## format, lint, types, layers and tests
+	$(BIN)/pytest
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## rewrite the sources as the checks want them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup  ## the sink against LanceDB's merge_insert
+	$(BIN)/python benchmarks/sink_vs_merge_insert.py
+
+docs: setup  ## write docs/settings.md and docs/cli.md anew
+	$(BIN)/python scripts/write_references.py
+
+lock: setup  ## resolve the dependencies anew
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-header --upgrade --quiet -o requirements.lock
+
+clean:  ## remove what was made here (not the cache of jars)
+	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
