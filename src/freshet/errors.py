@@ -1,0 +1,134 @@
+"""Every error that Freshet raises on purpose. Each carries its fields and builds its own sentence.
+
+    FreshetError
+    ├── SettingsError              the settings, or what they say of the data, are wrong
+    ├── SetupError                 the machine lacks something: Java, jars, model weights
+    ├── TableMissingError          a table that should be there has not been made yet
+    ├── SearchError                the question cannot be asked of this index
+    ├── ModelMismatchError         the index was built with another model or other chunks
+    ├── SchemaMismatchError        the table's columns do not fit what is to be written
+    ├── StoreError                 a storage call failed
+    │   └── CommitConflictError    another commit came first: reopen and try again (retryable)
+    ├── StreamFailedError          a streaming query stopped with an error
+    └── SinkError                  the commit protocol cannot go on
+        ├── HistoryMissingError    the versions that would tell whether a batch landed are gone
+        └── CommitUnknownError     a commit may or may not have landed: look before any retry
+
+Only `CommitConflictError` may be retried without a look at the table first.
+"""
+
+from collections.abc import Sequence
+
+
+class FreshetError(Exception):
+    """Base of all errors raised on purpose: `str(error)` is one sentence for a person."""
+
+
+class SettingsError(FreshetError):
+    """The settings cannot be used; nothing was created."""
+
+    def __init__(self, problem: str, *, where: str | None = None) -> None:
+        self.problem = problem
+        self.where = where
+        super().__init__(f"{where}: {problem}" if where else problem)
+
+
+class SetupError(FreshetError):
+    """The machine lacks something that Freshet needs; the sentence says how to get it."""
+
+
+class TableMissingError(FreshetError):
+    """A table has not been made yet."""
+
+    def __init__(self, what: str, uri: str) -> None:
+        self.what = what
+        self.uri = uri
+        super().__init__(f"there is no {what} at {uri} yet: start with `freshet run --once`")
+
+
+class SearchError(FreshetError):
+    """The question cannot be asked of this index."""
+
+
+class ModelMismatchError(FreshetError):
+    """The index was built with another model or other chunks than the settings name."""
+
+    def __init__(self, *, table: str, what: str, in_table: str, in_settings: str) -> None:
+        self.table = table
+        self.what = what
+        self.in_table = in_table
+        self.in_settings = in_settings
+        super().__init__(
+            f"the index {table} was built with {what} {in_table}, but the settings say "
+            f"{in_settings}: set it back, or build the index anew under another pipeline name"
+        )
+
+
+class SchemaMismatchError(FreshetError):
+    """The table's columns do not fit what is to be written; nothing was written."""
+
+    def __init__(self, *, table: str, problems: Sequence[str]) -> None:
+        self.table = table
+        self.problems = tuple(problems)
+        super().__init__(
+            f"the rows do not fit the table {table}: {'; '.join(problems)}. "
+            "Keep the columns as they are, or write to a new table"
+        )
+
+
+class StoreError(FreshetError):
+    """A storage call failed."""
+
+    def __init__(self, action: str, uri: str, cause: BaseException | str) -> None:
+        self.action = action
+        self.uri = uri
+        self.reason = _first_line(cause)
+        super().__init__(f"could not {action} {uri}: {self.reason}")
+
+
+class CommitConflictError(StoreError):
+    """Another commit came first; the table is unchanged by this one. Reopen and try again."""
+
+
+class StreamFailedError(FreshetError):
+    """A streaming query stopped with an error; a restart continues where it stopped."""
+
+    def __init__(self, query: str, cause: str) -> None:
+        self.query = query
+        self.cause = cause
+        super().__init__(f'the query "{query}" stopped: {cause}')
+
+
+class SinkError(FreshetError):
+    """The commit protocol cannot go on."""
+
+
+class HistoryMissingError(SinkError):
+    """Versions that would tell whether a batch landed are gone: going on could write it twice."""
+
+    def __init__(self, *, table: str, batch_id: int, first: int, last: int, missing: int) -> None:
+        self.table = table
+        self.batch_id = batch_id
+        self.missing = missing
+        super().__init__(
+            f"cannot tell whether batch {batch_id} landed in {table}: version {missing} of the "
+            f"versions {first} to {last} was cleaned away by something other than Freshet. "
+            "Nothing was written. Compare with `freshet verify` before going on"
+        )
+
+
+class CommitUnknownError(SinkError):
+    """A commit may or may not have landed, and the table could not be read to find out."""
+
+    def __init__(self, *, table: str, batch_id: int, cause: BaseException) -> None:
+        self.table = table
+        self.batch_id = batch_id
+        super().__init__(
+            f"batch {batch_id} may or may not have landed in {table}: {cause}. "
+            "Restart: the next start looks for its stamp before it writes anything"
+        )
+
+
+def _first_line(cause: BaseException | str) -> str:
+    """What a library says first; the places in its own source that follow help nobody here."""
+    return str(cause).strip().split("\n", 1)[0].split(", /home/")[0]

@@ -1,0 +1,58 @@
+"""Where everything of a pipeline lies: all tables under one home."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder of one pipeline; a local path or a URI. Makes nothing, only names places."""
+
+    root: str
+    name: str
+
+    def _at(self, *parts: str) -> str:
+        return "/".join((self.root.rstrip("/"), *parts))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the home is a folder of this machine."""
+        return "://" not in self.root
+
+    @property
+    def files(self) -> str:
+        """The landing source's files table (Delta)."""
+        return self._at("files")
+
+    @property
+    def bronze(self) -> str:
+        """Every event (Delta)."""
+        return self._at("bronze")
+
+    @property
+    def ledger(self) -> str:
+        """One row a batch (Delta)."""
+        return self._at("ledger")
+
+    @property
+    def index_folder(self) -> str:
+        """What `lancedb.connect` opens."""
+        return self._at("index")
+
+    @property
+    def index(self) -> str:
+        """The index (Lance)."""
+        return self._at("index", f"{self.name}.lance")
+
+    @property
+    def tombstones(self) -> str:
+        """Deleted keys with the versions that deleted them (Lance)."""
+        return self._at("index", f"{self.name}_tombstones.lance")
+
+    @property
+    def logs(self) -> str:
+        """What Spark prints."""
+        return self._at("logs")
+
+    def checkpoint(self, query: str) -> str:
+        """The checkpoint of a streaming query."""
+        return self._at("checkpoints", query)
