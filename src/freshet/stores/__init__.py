@@ -1,0 +1,1 @@
+"""Where every third-party storage API stops: Lance, Delta, file systems, checkpoints."""

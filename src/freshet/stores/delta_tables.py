@@ -1,0 +1,105 @@
+"""Small Delta tables without the JVM (delta-rs), and what their log tells of larger ones."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from freshet.errors import StoreError, TableMissingError
+
+_COMPACT_EVERY: Final = 32
+_COMPACT_TO_BYTES: Final = 1 << 20
+_KEEP: Final = "interval 1 hours"
+# These tables hold what happened, not what was: their own history is of no use for long.
+_UPKEEP: Final = {
+    "delta.logRetentionDuration": _KEEP,
+    "delta.deletedFileRetentionDuration": _KEEP,
+}
+
+
+def exists(uri: str) -> bool:
+    """Whether a Delta table is there."""
+    return DeltaTable.is_deltatable(uri)
+
+
+def create(uri: str, schema: pa.Schema, configuration: Mapping[str, str] | None = None) -> None:
+    """Makes an empty table; does nothing if it is there."""
+    try:
+        DeltaTable.create(uri, Schema.from_arrow(schema), "ignore", configuration=configuration)
+    except (DeltaError, OSError) as error:
+        raise StoreError("create the Delta table", uri, error) from error
+
+
+class SmallTable:
+    """A Delta table that one process appends small rows to.
+
+    Guarantee: an append is atomic; a crash leaves it whole or absent. Appends stay cheap for ever,
+    since every 32nd one folds the small files together. It holds no rows in memory, only the names
+    of its files, whose number that folding bounds.
+    """
+
+    def __init__(self, uri: str, schema: pa.Schema) -> None:
+        self.uri = uri
+        self.schema = schema
+        self._table: DeltaTable | None = None
+        self._appends = 0
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Adds rows in one commit; makes the table on first use."""
+        data = pa.Table.from_pylist(list(rows), schema=self.schema)
+        try:
+            write_deltalake(self._opened_for_write(), data, mode="append")
+            self._fold_small_files()
+        except (DeltaError, OSError) as error:
+            raise StoreError("append to", self.uri, error) from error
+
+    def scan(
+        self, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as they are now, batch by batch; none if the table has not been made yet."""
+        if not exists(self.uri):
+            return
+        names = self.schema.names if columns is None else list(columns)
+        wanted = pa.schema([self.schema.field(name) for name in names])
+        found = DeltaTable(self.uri).scan(columns=names, predicate=where)
+        for batch in pa.RecordBatchReader.from_stream(found):
+            yield batch.cast(wanted)
+
+    def read(
+        self, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The rows as they are now, in no order."""
+        return [row for batch in self.scan(columns, where) for row in batch.to_pylist()]
+
+    def count(self) -> int:
+        """How many rows there are, from the log alone."""
+        return sum(_row_counts(DeltaTable(self.uri))) if exists(self.uri) else 0
+
+    def _opened_for_write(self) -> DeltaTable:
+        if self._table is None:
+            create(self.uri, self.schema, _UPKEEP)
+            self._table = DeltaTable(self.uri)
+        return self._table
+
+    def _fold_small_files(self) -> None:
+        self._appends += 1
+        if self._table is not None and self._appends % _COMPACT_EVERY == 0:
+            self._table.optimize.compact(target_size=_COMPACT_TO_BYTES)
+            self._table.vacuum(dry_run=False)
+
+
+def rows_and_nulls(uri: str, column: str, what: str) -> tuple[int, int]:
+    """A table's rows, and how many of them are null in one column, from the log alone."""
+    try:
+        actions = pa.table(DeltaTable(uri).get_add_actions(flatten=True))
+    except TableNotFoundError:
+        raise TableMissingError(what, uri) from None
+    nulls = actions.column(f"null_count.{column}").to_pylist() if actions.num_rows else []
+    return sum(actions.column("num_records").to_pylist()), sum(nulls)
+
+
+def _row_counts(table: DeltaTable) -> list[int]:
+    counts: list[int] = pa.table(table.get_add_actions()).column("num_records").to_pylist()
+    return counts

@@ -1,0 +1,268 @@
+"""Lance tables: look-ups at a pinned version, data files, and commits that carry a stamp.
+
+Import it only where it is used on an executor: Lance is not fork-safe, so a Python worker must
+load it after its own start.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final, Self
+
+import lance
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance import FragmentMetadata, LanceDataset, LanceOperation, Session, Transaction  # type: ignore[attr-defined]
+from lance.commit import CommitConflictError as LanceConflictError
+from lance.fragment import write_fragments
+
+from freshet.errors import CommitConflictError, StoreError, TableMissingError
+from freshet.stores.sql import is_among
+
+ROW_ID: Final = "_rowid"
+_KEYS_PER_FILTER: Final = 1_000
+# One key found through the BTREE costs about as much as scanning this many rows of small columns.
+_SCAN_BELOW_ROWS_PER_KEY: Final = 128
+_SCAN_BATCH_ROWS: Final = 65_536
+_INDEX_CACHE_BYTES: Final = 256 << 20
+_METADATA_CACHE_BYTES: Final = 128 << 20
+_MAX_KEY_INDEX_PARTS: Final = 8
+
+
+@cache
+def _session() -> Session:
+    """The caches of this process, shared by all its tables and bounded in bytes."""
+    return Session(
+        index_cache_size_bytes=_INDEX_CACHE_BYTES, metadata_cache_size_bytes=_METADATA_CACHE_BYTES
+    )
+
+
+class LanceTable:
+    """One version of a Lance table. `reopened()` gives the newest; a commit returns its version."""
+
+    def __init__(self, uri: str, dataset: LanceDataset) -> None:
+        self.uri = uri
+        self._dataset = dataset
+
+    @classmethod
+    def open(cls, uri: str, *, version: int | None = None, what: str = "table") -> Self:
+        """The table at its newest or at a given version; `TableMissingError` if there is none."""
+        try:
+            return cls(uri, lance.dataset(uri, version=version, session=_session()))
+        except ValueError as error:
+            if "was not found" in str(error):
+                raise TableMissingError(what, uri) from None
+            raise StoreError("open", uri, error) from error
+        except OSError as error:
+            raise StoreError("open", uri, error) from error
+
+    @classmethod
+    def exists(cls, uri: str) -> bool:
+        """Whether a table is there."""
+        try:
+            cls.open(uri)
+        except TableMissingError:
+            return False
+        return True
+
+    @classmethod
+    def create(
+        cls, uri: str, schema: pa.Schema, *, key: str, metadata: Mapping[str, str] | None = None
+    ) -> Self:
+        """The table, made empty and with a BTREE on its key if it is not there.
+
+        Stable row ids cannot be switched on later; with them compaction leaves indexes alone.
+        """
+        try:
+            table = cls.open(uri)
+        except TableMissingError:
+            empty = schema.with_metadata(dict(metadata or {})).empty_table()
+            with _translating("create", uri):
+                lance.write_dataset(empty, uri, mode="create", enable_stable_row_ids=True)
+            table = cls.open(uri)
+        if table._index_on(key) is None:
+            with _translating("index the key of", uri):
+                table._dataset.create_scalar_index(key, "BTREE", name=f"{key}_idx")
+            table = table.reopened()
+        return table
+
+    def reopened(self) -> Self:
+        """The same table at its newest version."""
+        return type(self).open(self.uri)
+
+    @property
+    def version(self) -> int:
+        """The version that this object reads."""
+        return int(self._dataset.version)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self._dataset.schema
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What was written down when the table was made."""
+        raw = self.schema.metadata or {}
+        return {name.decode(): value.decode() for name, value in raw.items()}
+
+    @property
+    def fragment_ids(self) -> list[int]:
+        """The fragments of this version."""
+        return [fragment.fragment_id for fragment in self._dataset.get_fragments()]
+
+    def count(self, where: str | None = None) -> int:
+        """Rows of this version."""
+        with _translating("count the rows of", self.uri):
+            return int(self._dataset.count_rows(filter=where))
+
+    def read(self, columns: Sequence[str], fragment_ids: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Rows of some fragments, batch by batch."""
+        for fragment_id in fragment_ids:
+            # Not the dataset's `to_batches(fragments=…)`: that reads all fragments, given or not.
+            fragment = self._dataset.get_fragment(fragment_id)
+            if fragment is not None:
+                yield from fragment.to_batches(columns=list(columns))
+
+    def lookup(self, column: str, values: Sequence[str], columns: Sequence[str]) -> pa.Table:
+        """Rows whose column holds one of the values, with their ids; holds only the rows found.
+
+        By index, or by a scan where that is cheaper; so the columns should be small ones.
+        """
+        schema = pa.schema([*(self.schema.field(name) for name in columns), (ROW_ID, pa.uint64())])
+        rows = self.count()
+        if not values or rows == 0:
+            return schema.empty_table()
+        with _translating("look up keys in", self.uri):
+            if rows <= len(values) * _SCAN_BELOW_ROWS_PER_KEY:
+                batches = self._scan_for(column, values, columns)
+                return pa.Table.from_batches(batches, schema)
+            return pa.concat_tables(self._seek(column, values, columns)).cast(schema)
+
+    def _scan_for(
+        self, column: str, values: Sequence[str], columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        among = pa.array(values, pa.string())
+        scan = self._dataset.to_batches(
+            columns=list(columns), with_row_id=True, batch_size=_SCAN_BATCH_ROWS
+        )
+        for batch in scan:
+            yield batch.filter(pc.is_in(batch.column(column), among))
+
+    def _seek(
+        self, column: str, values: Sequence[str], columns: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        for start in range(0, len(values), _KEYS_PER_FILTER):
+            some = is_among(column, values[start : start + _KEYS_PER_FILTER])
+            yield self._dataset.to_table(columns=list(columns), filter=some, with_row_id=True)
+
+    def take(self, row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Rows by their ids, in the order of the ids."""
+        with _translating("read rows of", self.uri):
+            return self._dataset._take_rows(list(row_ids), columns=list(columns))
+
+    def nearest(
+        self,
+        vector: Any,
+        *,
+        k: int,
+        metric: str,
+        columns: Sequence[str],
+        where: str | None = None,
+    ) -> pa.Table:
+        """The k rows nearest to a vector, `_distance` last; the filter is applied before."""
+        query = {"column": "vector", "q": vector, "k": k, "metric": metric}
+        with _translating("search", self.uri):
+            return self._dataset.to_table(
+                columns=[*columns, "_distance"], nearest=query, filter=where, prefilter=True
+            )
+
+    def write_files(self, rows: pa.RecordBatchReader) -> list[str]:
+        """Writes data files that no version holds yet; returns their fragments as JSON."""
+        with _translating("write data files of", self.uri):
+            written = write_fragments(rows, self._dataset, enable_stable_row_ids=True)
+        return [json.dumps(fragment.to_json()) for fragment in written]
+
+    def commit_upsert(
+        self, key: str, gone: Sequence[str], fragments: Sequence[str], stamp: Mapping[str, str]
+    ) -> int:
+        """One commit: all rows of the keys in `gone` leave, the fragments join, the stamp is kept.
+
+        Raises `CommitConflictError` if another commit touched the same rows first. Any other error
+        leaves open whether the commit landed.
+        """
+        new = [FragmentMetadata.from_json(fragment) for fragment in fragments]
+        with _translating("commit to", self.uri):
+            transaction = (
+                self._deletion_and(key, gone, new)
+                if gone
+                else Transaction(self.version, LanceOperation.Append(new))
+            )
+            transaction.transaction_properties = dict(stamp)
+            return int(LanceDataset.commit(self._dataset, transaction).version)
+
+    def _deletion_and(
+        self, key: str, gone: Sequence[str], new: list[FragmentMetadata]
+    ) -> Transaction:
+        keys = pa.table({key: pa.array(gone, pa.string())})
+        deletion, _ = (
+            self._dataset.merge_insert(key).when_matched_delete().execute_uncommitted(keys)
+        )
+        update: Any = deletion.operation
+        operation = LanceOperation.Update(
+            removed_fragment_ids=update.removed_fragment_ids,
+            updated_fragments=update.updated_fragments,
+            new_fragments=[*update.new_fragments, *new],
+            fields_modified=update.fields_modified,
+            fields_for_preserving_frag_bitmap=update.fields_for_preserving_frag_bitmap,
+            update_mode=update.update_mode,
+        )
+        return Transaction(deletion.read_version, operation)
+
+    def stamps(self, after: int) -> Iterator[tuple[int, Mapping[str, str]]]:
+        """What the commits after a version carry, oldest first; a cleaned one raises StoreError."""
+        for version in range(after + 1, self.version + 1):
+            with _translating(f"read the transaction of version {version} of", self.uri):
+                transaction = self._dataset.read_transaction(version)
+            properties = None if transaction is None else transaction.transaction_properties
+            yield version, properties or {}
+
+    def unindexed(self, column: str) -> tuple[int, int]:
+        """Fragments and rows that the column's index does not cover; all if it has none."""
+        name = self._index_on(column)
+        if name is None:
+            return len(self.fragment_ids), self.count()
+        stats = self._dataset.stats.index_stats(name)
+        return int(stats["num_unindexed_fragments"]), int(stats["num_unindexed_rows"])
+
+    def index_new_keys(self, key: str) -> None:
+        """Extends the key's BTREE to new rows: a small part each time, folded when there are 8."""
+        name = self._index_on(key)
+        if name is None:
+            return
+        parts = int(self._dataset.stats.index_stats(name)["num_indices"])
+        merge = parts if parts >= _MAX_KEY_INDEX_PARTS else 0
+        with _translating("index the new keys of", self.uri):
+            self._dataset.optimize.optimize_indices(index_names=[name], num_indices_to_merge=merge)
+
+    def compact(self) -> None:
+        """Folds small fragments together."""
+        with _translating("compact", self.uri):
+            self._dataset.optimize.compact_files()
+
+    def _index_on(self, column: str) -> str | None:
+        names = [
+            index["name"] for index in self._dataset.list_indices() if index["fields"] == [column]
+        ]
+        return names[0] if names else None
+
+
+@contextmanager
+def _translating(action: str, uri: str) -> Iterator[None]:
+    try:
+        yield
+    except LanceConflictError as error:
+        raise CommitConflictError(action, uri, error) from error
+    except (OSError, ValueError, RuntimeError) as error:
+        raise StoreError(action, uri, error) from error
