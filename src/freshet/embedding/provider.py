@@ -1,0 +1,90 @@
+"""What makes vectors: one protocol, and the providers by name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from freshet.errors import SettingsError
+from freshet.settings import EmbeddingSettings
+
+Vectors = NDArray[np.float32]
+Span = tuple[int, int]
+
+
+class Provider(Protocol):
+    """A model. The same text gives the same vector, whatever stands beside it in a call."""
+
+    @property
+    def model_id(self) -> str:
+        """Names the model and its weights; vectors of different ids must not be compared."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        ...
+
+    @property
+    def window_tokens(self) -> int:
+        """Longest text that the model takes in whole."""
+        ...
+
+    def token_spans(self, text: str) -> Sequence[Span]:
+        """Where each token of a text stands, as character offsets, in order."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One vector a text, in the order of the texts; a longer text is cut off."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProviderSpec:
+    """Which provider, with what options. Small and picklable: it travels instead of the model."""
+
+    name: str
+    batch_tokens: int = 2_048
+    threads: int = 1
+
+    @classmethod
+    def of(cls, settings: EmbeddingSettings, threads: int = 1) -> "ProviderSpec":
+        """The spec that the settings name."""
+        return cls(settings.provider, settings.batch_tokens, threads)
+
+    def load(self) -> Provider:
+        """The provider, loaded once per process."""
+        return _loaded(self)
+
+    def describe(self) -> Any:
+        """The provider's class, which knows id, dimension and window without its weights."""
+        return _provider_class(self.name)
+
+    def check(self) -> None:
+        """Raises `SetupError` if what the provider needs is not installed."""
+        self.describe().check_installed()
+
+
+@cache
+def _loaded(spec: ProviderSpec) -> Provider:
+    provider: Provider = _provider_class(spec.name)(
+        batch_tokens=spec.batch_tokens, threads=spec.threads
+    )
+    return provider
+
+
+def _provider_class(name: str) -> Any:
+    """Imported on demand: a model's libraries are heavy."""
+    match name:
+        case "minilm":
+            from freshet.embedding.minilm import MiniLM  # noqa: PLC0415
+
+            return MiniLM
+        case "fake":
+            from freshet.embedding.fake import FakeProvider  # noqa: PLC0415
+
+            return FakeProvider
+    raise SettingsError(f'the embedding provider "{name}" is not known')
