@@ -1,0 +1,50 @@
+"""Which events of a batch count, given what the table and the tombstones know. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Event(NamedTuple):
+    """The newest event of one key in the batch."""
+
+    key: str
+    version: str
+    is_deleted: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Positions of the events that count, and how many do not, and why."""
+
+    upserts: tuple[int, ...]
+    deletes: tuple[int, ...]
+    stale: int
+    """Older than what the table or a tombstone has."""
+    unchanged: int
+    """The very version that the table has."""
+
+
+def judge(
+    events: Sequence[Event], current: Mapping[str, str], tombstones: Mapping[str, str]
+) -> Verdict:
+    """Sorts the events of a batch, one a key, against the versions that are known of their keys.
+
+    An upsert must be newer than the tombstone of its key. A delete that equals the tombstone still
+    deletes: it may be the replay of a batch that crashed after its tombstones were written.
+    """
+    upserts, deletes, stale, unchanged = [], [], 0, 0
+    for position, event in enumerate(events):
+        have, buried = current.get(event.key, ""), tombstones.get(event.key, "")
+        if event.is_deleted:
+            if event.version < max(have, buried):
+                stale += 1
+            else:
+                deletes.append(position)
+        elif event.version < have or event.version <= buried:
+            stale += 1
+        elif event.version == have:
+            unchanged += 1
+        else:
+            upserts.append(position)
+    return Verdict(tuple(upserts), tuple(deletes), stale, unchanged)

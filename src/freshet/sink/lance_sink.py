@@ -1,0 +1,211 @@
+"""`LanceSink`: writes the micro-batches of any keyed DataFrame to a Lance table."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from freshet.errors import ModelMismatchError, SchemaMismatchError, SinkError
+from freshet.ordering import latest
+from freshet.rows import BuiltRows, CurrentRows, RowBuilder
+from freshet.sink.commit_protocol import CommitProtocol, Prepared, Probe, no_probe
+from freshet.sink.ledger import BatchReport, Counts, Ledger
+from freshet.sink.prepare_executor import PREPARED_DDL, Preparation
+from freshet.sink.stamps import Batch
+from freshet.sink.tombstones import Tombstones
+from freshet.stores.lance_tables import LanceTable
+
+_QUERY_ID = "sql.streaming.queryId"
+
+
+def utc_now() -> datetime:
+    """The time now, with its zone."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class PlainRows:
+    """The row builder of a DataFrame that is written as it is."""
+
+    schema: pa.Schema
+    needs: tuple[str, ...] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def build(self, records: pa.Table, current: CurrentRows, at: datetime) -> BuiltRows:
+        """The records' own columns."""
+        return BuiltRows(records.select(self.schema.names).cast(self.schema))
+
+
+class LanceSink:
+    """A function for `foreachBatch`: keyed upserts and deletes, one commit a batch.
+
+    Guarantee: every micro-batch takes effect exactly once, also when Spark runs it again after a
+    crash at any moment; of several events of a key the greatest version wins, in a batch and over
+    all batches; an older event never undoes a newer one, and a deleted key does not come back.
+    The precondition is that one driver writes the table. What a crash may leave behind, and why it
+    does no harm, is said in `commit_protocol`.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        key: str = "key",
+        ledger: str,
+        pipeline: str,
+        sink: str = "index",
+        version: str = "record_version",
+        deleted: str = "is_deleted",
+        rows: RowBuilder | None = None,
+        partitions: int | None = None,
+        on_batch: Callable[[BatchReport], None] | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        probe: Probe = no_probe,
+    ) -> None:
+        self._uri = uri
+        self._key = key
+        self._pipeline = pipeline
+        self._sink = sink
+        self._version = version
+        self._deleted = deleted
+        self._rows = rows
+        self._partitions = partitions
+        self._on_batch = on_batch
+        self._ledger = Ledger(ledger)
+        self._tombstones = Tombstones(f"{uri.removesuffix('.lance')}_tombstones.lance")
+        self._clock = clock
+        self._probe = probe
+        self._protocol: CommitProtocol | None = None
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """Writes one micro-batch; raises what went wrong, so that Spark sees it."""
+        query_id = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+        if query_id is None:
+            raise SinkError("a LanceSink is called by foreachBatch of a streaming query only")
+        self.write(rows, query_id=query_id, batch_id=batch_id)
+
+    def write(self, rows: DataFrame, *, query_id: str, batch_id: int) -> BatchReport | None:
+        """Writes one batch under a given query id; None if there was nothing to do."""
+        builder = self._rows or PlainRows(self._columns_of(rows))
+        protocol = self._protocol or self._start(builder)
+        batch = Batch(self._pipeline, self._sink, query_id, batch_id)
+        report = protocol.write(batch, lambda table, at: self._prepare(rows, builder, table, at))
+        if report is not None and self._on_batch is not None:
+            self._on_batch(report)
+        return report
+
+    def check(self) -> None:
+        """Raises if the table is there and was made for other rows; makes nothing."""
+        if self._rows is not None and LanceTable.exists(self._uri):
+            _check_fit(LanceTable.open(self._uri), self._rows)
+
+    def _columns_of(self, rows: DataFrame) -> pa.Schema:
+        schema = to_arrow_schema(rows.schema)
+        return schema.remove(schema.get_field_index(self._deleted))
+
+    def _start(self, builder: RowBuilder) -> CommitProtocol:
+        self._protocol = CommitProtocol(
+            key=self._key,
+            create_table=lambda: _fitting_table(self._uri, self._key, builder),
+            ledger=self._ledger,
+            tombstones=self._tombstones,
+            clock=self._clock,
+            probe=self._probe,
+        )
+        return self._protocol
+
+    def _prepare(
+        self, rows: DataFrame, builder: RowBuilder, table: LanceTable, at: datetime
+    ) -> Prepared:
+        """Step 3: one task a partition; only fragments, keys and counts come back."""
+        preparation = Preparation(
+            uri=self._uri,
+            version=table.version,
+            tombstones_uri=self._tombstones.uri,
+            key=self._key,
+            record_version=self._version,
+            deleted=self._deleted,
+            builder=builder,
+            at=at,
+        )
+        observation = Observation()
+        counted = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
+        tasks = self._partitions or rows.sparkSession.sparkContext.defaultParallelism
+        newest = latest(
+            counted.repartition(tasks, self._key),
+            key=self._key,
+            version=self._version,
+            deleted=self._deleted,
+        )
+        parts = newest.mapInArrow(preparation, PREPARED_DDL).toArrow().to_pylist()
+        return _joined(parts, rows_in=observation.get["rows"])
+
+
+def _joined(parts: list[dict[str, Any]], rows_in: int) -> Prepared:
+    """What all tasks made of the batch; they run side by side, so times are the slowest one's."""
+
+    def total(name: str) -> int:
+        return sum(part[name] for part in parts)
+
+    def chained(name: str) -> tuple[str, ...]:
+        return tuple(value for part in parts for value in part[name])
+
+    deleted = dict(zip(chained("deleted_keys"), chained("deleted_versions"), strict=True))
+    return Prepared(
+        fragments=chained("fragments"),
+        gone=chained("gone"),
+        deleted=deleted,
+        counts=Counts(
+            rows_in=rows_in,
+            rows_upserted=total("upserted"),
+            rows_deleted=len(deleted),
+            rows_stale=total("stale"),
+            rows_unchanged=total("unchanged"),
+            rows_reused=total("reused"),
+            rows_embedded=total("embedded"),
+        ),
+        embed_s=max((part["embed_s"] for part in parts), default=0.0),
+        write_s=max((part["write_s"] for part in parts), default=0.0),
+    )
+
+
+def _fitting_table(uri: str, key: str, builder: RowBuilder) -> LanceTable:
+    """The table, made if absent; an error if it was made for other rows."""
+    table = LanceTable.create(uri, builder.schema, key=key, metadata=builder.metadata)
+    _check_fit(table, builder)
+    return table
+
+
+def _check_fit(table: LanceTable, builder: RowBuilder) -> None:
+    _check_columns(table, builder.schema)
+    for name, wanted in builder.metadata.items():
+        found = table.metadata.get(name, "nothing")
+        if found != wanted:
+            raise ModelMismatchError(
+                table=table.uri,
+                what=name.removeprefix("freshet."),
+                in_table=found,
+                in_settings=wanted,
+            )
+
+
+def _check_columns(table: LanceTable, wanted: pa.Schema) -> None:
+    problems = [
+        f"column {field.name} is to be {field.type} but is {_type_in(table, field.name)}"
+        for field in wanted
+        if _type_in(table, field.name) != str(field.type)
+    ]
+    problems += [
+        f"column {name} is not filled" for name in table.schema.names if name not in wanted.names
+    ]
+    if problems:
+        raise SchemaMismatchError(table=table.uri, problems=problems)
+
+
+def _type_in(table: LanceTable, name: str) -> str:
+    return str(table.schema.field(name).type) if name in table.schema.names else "not there"
