@@ -1,0 +1,65 @@
+"""The status of a pipeline: files, Bronze, index and the last batch. Reads only, without Spark."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from freshet.errors import TableMissingError
+from freshet.stores.lance_tables import LanceTable
+
+
+@dataclass(frozen=True)
+class FilesStatus:
+    """Files that were discovered, and files that no finished batch has read."""
+
+    seen: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class BronzeStatus:
+    """Events, and those of them in quarantine."""
+
+    rows: int
+    errors: int
+
+
+@dataclass(frozen=True)
+class IndexStatus:
+    """The index; `unindexed_rows` are those that a vector search scans."""
+
+    rows: int = 0
+    keys: int = 0
+    version: int = 0
+    fragments: int = 0
+    unindexed_rows: int = 0
+
+    @classmethod
+    def of(cls, uri: str) -> "IndexStatus":
+        """The figures of an index; all zero if it has not been made yet."""
+        try:
+            table = LanceTable.open(uri)
+        except TableMissingError:
+            return cls()
+        return cls(
+            rows=table.count(),
+            keys=table.count("chunk = 0"),
+            version=table.version,
+            fragments=len(table.fragment_ids),
+            unindexed_rows=table.unindexed("vector")[1],
+        )
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a pipeline stands."""
+
+    pipeline: str
+    files: FilesStatus
+    bronze: BronzeStatus
+    index: IndexStatus
+    last_batch: Mapping[str, Any] | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form that `--json` prints."""
+        return asdict(self)

@@ -1,0 +1,77 @@
+"""Vector search over the index, with a filter on its columns."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from freshet.errors import ModelMismatchError, SearchError, StoreError
+from freshet.rows import MODEL_KEY
+from freshet.stores.lance_tables import LanceTable
+
+Embed = Callable[[str], Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One piece of one record; the greater the score, the nearer."""
+
+    key: str
+    chunk: int
+    score: float
+    text: str
+    attributes: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The flat form that `--json` prints."""
+        own = {"key": self.key, "chunk": self.chunk, "score": self.score, "text": self.text}
+        return own | dict(self.attributes)
+
+
+class Searcher:
+    """Asks an index. Every question sees the newest committed batch; only the model is kept.
+
+    Refuses an index that another model filled: its vectors cannot be compared with the question's.
+    """
+
+    def __init__(
+        self, uri: str, *, model_id: str, embed: Embed, attributes: Sequence[str], metric: str
+    ) -> None:
+        self._uri = uri
+        self._model_id = model_id
+        self._embed = embed
+        self._attributes = tuple(attributes)
+        self._metric = metric
+
+    def search(self, question: str, *, k: int, where: str | None = None) -> list[Hit]:
+        """The k nearest pieces, nearest first; `where` is an SQL condition on the columns."""
+        table = LanceTable.open(self._uri, what="index")
+        self._check_model(table)
+        try:
+            found = table.nearest(
+                self._embed(question),
+                k=k,
+                metric=self._metric,
+                columns=["key", "chunk", "text", *self._attributes],
+                where=where,
+            )
+        except StoreError as error:
+            if where is None:
+                raise
+            columns = ", ".join(name for name in table.schema.names if name != "vector")
+            raise SearchError(
+                f'the condition "{where}" cannot be used: {error.reason}. The columns are {columns}'
+            ) from error
+        return [self._hit(row) for row in found.to_pylist()]
+
+    def _check_model(self, table: LanceTable) -> None:
+        found = table.metadata.get(MODEL_KEY, "an unknown model")
+        if found != self._model_id:
+            raise ModelMismatchError(
+                table=self._uri, what="model", in_table=found, in_settings=self._model_id
+            )
+
+    def _hit(self, row: Mapping[str, Any]) -> Hit:
+        distance = row["_distance"]
+        score = 1 / (1 + distance) if self._metric == "l2" else 1 - distance
+        attributes = {name: row[name] for name in self._attributes}
+        return Hit(row["key"], row["chunk"], round(score, 4), row["text"], attributes)
