@@ -1,0 +1,5 @@
+"""The command line: `freshet …`."""
+
+from freshet.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,73 @@
+"""`freshet init`: writes a commented freshet.toml."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from freshet.cli import output
+from freshet.cli.options import DEFAULT_CONFIG
+from freshet.errors import SettingsError
+
+TEMPLATE = """\
+# Freshet: change files in, a fresh vector index out.
+# Every key can be overridden by the environment: FRESHET_<SECTION>__<KEY>.
+# All keys with their defaults: docs/settings.md
+
+[pipeline]
+name = "articles"               # also the name of the index table
+home = "./articles"             # all tables lie here; relative to this file
+# trigger = "10 seconds"        # how often a continuous run looks for new files
+# max_rows_per_batch = 8000     # most events in one index batch
+
+[landing]
+path = "./landing"              # where change files arrive
+format = "json"                 # json (lines or one array), csv (with a header), parquet
+# max_files_per_trigger = 1000
+
+[changes]
+envelope = "auto"               # auto, plain, debezium
+key = ["id"]                    # the column, or columns, that identify a record
+# version = "record_version"    # plain: orders the versions of a record; unset: see the docs
+# deleted = "is_deleted"        # plain: true when the record was deleted
+
+[gold]
+text = ["title", "body"]        # the columns to embed …
+# template = "{title}: {body}"  # … or a pattern instead of `text`
+attributes = []                 # columns to filter by: "section", "price:double", …
+# chunk_tokens = 254            # longest piece of text; unset: the model's window
+# chunk_overlap = 32
+
+[embedding]
+provider = "minilm"             # all-MiniLM-L6-v2 on the CPU
+# batch_tokens = 2048
+
+[index]
+# metric = "cosine"
+
+[search]
+# k = 10
+
+[spark]
+# master = "local[*]"
+# driver_memory = "2g"
+# conf = { "spark.executor.memory" = "4g" }
+"""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(name="init")(init)
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="The file to write.")] = DEFAULT_CONFIG,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write a commented settings file."""
+    if file.exists() and not force:
+        raise SettingsError(f"{file} is there already: edit it, or overwrite it with --force")
+    if not file.parent.exists():
+        raise SettingsError(f"there is no folder {file.parent}")
+    file.write_text(TEMPLATE, encoding="utf-8")
+    output.say(f"wrote {file}: set landing.path, changes.key and gold.text, then `freshet run`")

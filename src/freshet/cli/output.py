@@ -1,0 +1,84 @@
+"""What commands print: people get tables, scripts get JSON. The only place that prints."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+from rich.table import Table
+
+console = Console(highlight=False)
+_errors = Console(stderr=True, highlight=False)
+
+
+def error(problem: Exception) -> None:
+    """One sentence on standard error."""
+    _errors.print(f"[bold red]error:[/] {escape(str(problem))}", soft_wrap=True)
+
+
+def say(text: str) -> None:
+    """A line for people."""
+    console.print(text, soft_wrap=True)
+
+
+def as_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, default=_plain, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def working(text: str) -> Iterator[Status | None]:
+    """Shows that something is going on; on a terminal only, elsewhere gives None."""
+    if _errors.is_terminal:
+        with _errors.status(text) as status:
+            yield status
+    else:
+        yield None
+
+
+def table(title: str | None, columns: Mapping[str, str], rows: Sequence[Sequence[str]]) -> None:
+    """A table; `columns` maps headings to `left` or `right`."""
+    made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for heading, side in columns.items():
+        made.add_column(heading, justify="right" if side == "right" else "left", no_wrap=True)
+    for row in rows:
+        made.add_row(*row)
+    console.print(made)
+
+
+def facts(rows: Mapping[str, str]) -> None:
+    """Names and values, one pair a line."""
+    made = Table(show_header=False, box=None, pad_edge=False)
+    made.add_column(style="bold")
+    made.add_column(overflow="fold")
+    for name, value in rows.items():
+        made.add_row(name, value)
+    console.print(made)
+
+
+def number(value: float | None) -> str:
+    """A count with separators."""
+    return "-" if value is None else f"{value:,}"
+
+
+def seconds(value: float) -> str:
+    """A duration."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def clipped(text: str, width: int) -> str:
+    """One line of at most `width` characters, safe to print."""
+    line = " ".join(text.split())
+    return escape(line if len(line) <= width else line[: width - 1] + "…")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value)
