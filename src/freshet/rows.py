@@ -53,6 +53,11 @@ class RowBuilder(Protocol):
         """What the table must remember of how its rows were made; checked at every start."""
         ...
 
-    def build(self, records: pa.Table, current: CurrentRows, at: datetime) -> BuiltRows:
-        """The rows of these records as of a moment; several rows of one key stand together."""
+    def build(
+        self, records: pa.Table, current: CurrentRows, at: datetime, *, is_alone: bool = False
+    ) -> BuiltRows | None:
+        """The rows of these records as of a moment; several rows of one key stand together.
+
+        None, and nothing done, if one task alone would take much longer than several.
+        """
         ...

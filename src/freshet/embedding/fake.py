@@ -21,6 +21,7 @@ class FakeProvider:
     model_id: Final = "fake/words-32"
     dimension: Final = 32
     window_tokens: Final = 64
+    texts_per_task: Final = 10_000
 
     def __init__(self, *, batch_tokens: int = 2_048, threads: int = 1) -> None:
         """Takes what every provider takes, and needs none of it."""

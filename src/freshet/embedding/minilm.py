@@ -29,6 +29,7 @@ class MiniLM:
     model_id: Final = f"minilm/all-MiniLM-L6-v2@{_SHA256[:12]}"
     dimension: Final = minilm_graph.HIDDEN
     window_tokens: Final = 256 - _SPECIAL_TOKENS
+    texts_per_task: Final = 16
 
     def __init__(self, *, batch_tokens: int = 2_048, threads: int = 1) -> None:
         self._folder = model_folder()

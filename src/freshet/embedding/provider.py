@@ -33,6 +33,11 @@ class Provider(Protocol):
         """Longest text that the model takes in whole."""
         ...
 
+    @property
+    def texts_per_task(self) -> int:
+        """How many texts take about as long as starting another task for them would."""
+        ...
+
     def token_spans(self, text: str) -> Sequence[Span]:
         """Where each token of a text stands, as character offsets, in order."""
         ...

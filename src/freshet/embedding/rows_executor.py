@@ -55,12 +55,16 @@ class IndexRows:
             "freshet.chunk_overlap": str(self.chunking.overlap),
         }
 
-    def build(self, records: pa.Table, current: CurrentRows, at: datetime) -> BuiltRows:
+    def build(
+        self, records: pa.Table, current: CurrentRows, at: datetime, *, is_alone: bool = False
+    ) -> BuiltRows | None:
         """The rows of these records: texts that the index has keep their vectors."""
         started = time.perf_counter()
         pieces = self.cut(records.column("text").to_pylist())
         known = _known_vectors(pieces, records.column("key").to_pylist(), current)
         missing = _first_of_each(pieces, known)
+        if is_alone and len(missing) > self.spec.describe().texts_per_task:
+            return None
         embedded = self._embed(missing)
         vectors = np.stack([_pick(known, embedded, digest) for digest in pieces.hashes])
         elapsed = time.perf_counter() - started

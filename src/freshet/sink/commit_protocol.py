@@ -18,6 +18,7 @@ makes true; it never leaves rows of half a batch.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,7 +31,7 @@ from freshet.sink import stamps
 from freshet.sink.ledger import COMMITTED, FAILED, RECOVERED, BatchReport, Counts, Ledger
 from freshet.sink.stamps import Batch
 from freshet.sink.tombstones import Tombstones
-from freshet.stores.lance_tables import LanceTable
+from freshet.stores.lance_tables import LanceTable, Removal
 
 _MAX_CONFLICTS: Final = 20
 _INDEX_KEYS_EVERY: Final = 16
@@ -134,6 +135,7 @@ class CommitProtocol:
         self._tombstones = tombstones
         self._clock = clock
         self._probe = probe
+        self._background = ThreadPoolExecutor(1, "freshet-sink")
         self._landed: dict[str, int] = {}
         self._batches = 0
 
@@ -184,11 +186,13 @@ class CommitProtocol:
             prepared = prepare(table, run.started_at)
         if prepared.counts.rows_in == 0:
             return None
+        # Looking for the rows that leave changes nothing, so it need not wait for the burial.
+        removal = self._background.submit(table.removal, self._key, prepared.gone)
         with self._step(Step.BURY, run.batch):  # 4
             self._tombstones.bury(prepared.deleted, run.started_at)
         committing = time.perf_counter()
         with self._step(Step.COMMIT, run.batch):  # 5
-            version = self._commit(run.batch, table, prepared)
+            version = self._commit(run.batch, table, prepared, removal.result())
         commit_s = time.perf_counter() - committing
         with self._step(Step.RECORD, run.batch):  # 6
             report = run.report(COMMITTED, prepared, version=version, commit_s=commit_s)
@@ -196,20 +200,23 @@ class CommitProtocol:
         _announce("batch_committed", report)
         return report
 
-    def _commit(self, batch: Batch, table: LanceTable, prepared: Prepared) -> int:
+    def _commit(
+        self, batch: Batch, table: LanceTable, prepared: Prepared, removal: Removal | None
+    ) -> int:
         if not prepared.changes_table:
             return table.version
         stamp = batch.stamp_with(prepared.counts)
         pinned = table.version
         for attempt in range(1, _MAX_CONFLICTS):
             try:
-                return table.commit_upsert(self._key, prepared.gone, prepared.fragments, stamp)
+                return table.commit(removal, prepared.fragments, stamp)
             except CommitConflictError:
                 warn("sink", "commit_conflict", batch_id=batch.batch_id, attempt=attempt)
                 table = table.reopened()
+                removal = table.removal(self._key, prepared.gone)
             except StoreError as error:
                 return _look_for(table, batch, pinned, error)
-        return table.commit_upsert(self._key, prepared.gone, prepared.fragments, stamp)
+        return table.commit(removal, prepared.fragments, stamp)
 
     def _keep_keys_indexed(self, table: LanceTable) -> None:
         """Look-ups scan what the key's BTREE does not cover; a failure here costs only speed."""

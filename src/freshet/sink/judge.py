@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Event(NamedTuple):
-    """The newest event of one key in the batch."""
+    """What an event says of its key."""
 
     key: str
     version: str
@@ -23,6 +23,19 @@ class Verdict:
     """Older than what the table or a tombstone has."""
     unchanged: int
     """The very version that the table has."""
+
+
+def newest(events: Sequence[Event]) -> list[int]:
+    """Positions of the newest event of each key: greatest version, a delete on a full tie.
+
+    The same choice as `ordering.latest` makes, for events that are at hand already.
+    """
+    best: dict[str, int] = {}
+    for position, event in enumerate(events):
+        held = best.setdefault(event.key, position)
+        if (event.version, event.is_deleted) > (events[held].version, events[held].is_deleted):
+            best[event.key] = position
+    return list(best.values())
 
 
 def judge(

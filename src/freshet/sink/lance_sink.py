@@ -1,26 +1,26 @@
 """`LanceSink`: writes the micro-batches of any keyed DataFrame to a Lance table."""
 
+import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from freshet.errors import ModelMismatchError, SchemaMismatchError, SinkError
-from freshet.ordering import latest
 from freshet.rows import BuiltRows, CurrentRows, RowBuilder
 from freshet.sink.commit_protocol import CommitProtocol, Prepared, Probe, no_probe
 from freshet.sink.ledger import BatchReport, Counts, Ledger
-from freshet.sink.prepare_executor import PREPARED_DDL, Preparation
+from freshet.sink.prepare_executor import PART, PARTS, Part, Preparation
 from freshet.sink.stamps import Batch
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable
 
-_QUERY_ID = "sql.streaming.queryId"
+_QUERY_ID: Final = "sql.streaming.queryId"
+_PARTS: Final = from_arrow_schema(PARTS)
 
 
 def utc_now() -> datetime:
@@ -36,9 +36,29 @@ class PlainRows:
     needs: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
 
-    def build(self, records: pa.Table, current: CurrentRows, at: datetime) -> BuiltRows:
+    def build(
+        self, records: pa.Table, current: CurrentRows, at: datetime, *, is_alone: bool = False
+    ) -> BuiltRows:
         """The records' own columns."""
         return BuiltRows(records.select(self.schema.names).cast(self.schema))
+
+
+@dataclass
+class _Attempts:
+    """When to try again what was refused: after 1, 2, 4, 8 and then always 16 other batches."""
+
+    pause: int = 0
+    left: int = 0
+
+    def is_due(self) -> bool:
+        """Whether this batch is to be tried; counts the batches."""
+        self.left -= 1
+        return self.left < 0
+
+    def note(self, *, is_refused: bool) -> None:
+        """Remembers how the attempt went."""
+        self.pause = min(max(1, 2 * self.pause), 16) if is_refused else 0
+        self.left = self.pause
 
 
 class LanceSink:
@@ -81,6 +101,7 @@ class LanceSink:
         self._clock = clock
         self._probe = probe
         self._protocol: CommitProtocol | None = None
+        self._alone = _Attempts()
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Writes one micro-batch; raises what went wrong, so that Spark sees it."""
@@ -133,44 +154,46 @@ class LanceSink:
             builder=builder,
             at=at,
         )
-        observation = Observation()
-        counted = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
-        tasks = self._partitions or rows.sparkSession.sparkContext.defaultParallelism
-        newest = latest(
-            counted.repartition(tasks, self._key),
-            key=self._key,
-            version=self._version,
-            deleted=self._deleted,
-        )
-        parts = newest.mapInArrow(preparation, PREPARED_DDL).toArrow().to_pylist()
-        return _joined(parts, rows_in=observation.get["rows"])
+        prepared = self._prepare_alone(rows, preparation) if self._alone.is_due() else None
+        if prepared is None:
+            tasks = self._partitions or rows.sparkSession.sparkContext.defaultParallelism
+            prepared = _joined(_collected(rows.repartition(tasks, self._key), preparation))
+        return prepared
+
+    def _prepare_alone(self, rows: DataFrame, preparation: Preparation) -> Prepared | None:
+        """One task, no shuffle and one fragment for a small batch; None if it is not small.
+
+        Spreading a small batch over tasks would cost more than the work itself.
+        """
+        parts = _collected(rows.coalesce(1), replace(preparation, is_alone=True))
+        is_refused = any(part.is_refused for part in parts)
+        self._alone.note(is_refused=is_refused)
+        return None if is_refused else _joined(parts)
 
 
-def _joined(parts: list[dict[str, Any]], rows_in: int) -> Prepared:
+def _collected(rows: DataFrame, preparation: Preparation) -> list[Part]:
+    made = rows.mapInArrow(preparation, _PARTS).collect()
+    return [pickle.loads(row[PART]) for row in made]  # noqa: S301 - made by our own executors
+
+
+def _joined(parts: list[Part]) -> Prepared:
     """What all tasks made of the batch; they run side by side, so times are the slowest one's."""
-
-    def total(name: str) -> int:
-        return sum(part[name] for part in parts)
-
-    def chained(name: str) -> tuple[str, ...]:
-        return tuple(value for part in parts for value in part[name])
-
-    deleted = dict(zip(chained("deleted_keys"), chained("deleted_versions"), strict=True))
+    deleted = {key: version for part in parts for key, version in part.deleted.items()}
     return Prepared(
-        fragments=chained("fragments"),
-        gone=chained("gone"),
+        fragments=tuple(fragment for part in parts for fragment in part.fragments),
+        gone=tuple(key for part in parts for key in part.gone),
         deleted=deleted,
         counts=Counts(
-            rows_in=rows_in,
-            rows_upserted=total("upserted"),
+            rows_in=sum(part.rows_in for part in parts),
+            rows_upserted=sum(part.upserted for part in parts),
             rows_deleted=len(deleted),
-            rows_stale=total("stale"),
-            rows_unchanged=total("unchanged"),
-            rows_reused=total("reused"),
-            rows_embedded=total("embedded"),
+            rows_stale=sum(part.stale for part in parts),
+            rows_unchanged=sum(part.unchanged for part in parts),
+            rows_reused=sum(part.reused for part in parts),
+            rows_embedded=sum(part.embedded for part in parts),
         ),
-        embed_s=max((part["embed_s"] for part in parts), default=0.0),
-        write_s=max((part["write_s"] for part in parts), default=0.0),
+        embed_s=max((part.embed_s for part in parts), default=0.0),
+        write_s=max((part.write_s for part in parts), default=0.0),
     )
 
 

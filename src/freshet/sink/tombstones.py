@@ -38,7 +38,7 @@ class Tombstones:
             ],
             schema=schemas.TOMBSTONES,
         )
-        table.commit_upsert("key", (), table.write_files(rows.to_reader()), {})
+        table.commit(None, table.write_files(rows.to_reader()), {})
         self._fold()
 
     def _fold(self) -> None:

@@ -22,12 +22,17 @@ from freshet.stores.sql import is_among
 
 ROW_ID: Final = "_rowid"
 _KEYS_PER_FILTER: Final = 1_000
-# One key found through the BTREE costs about as much as scanning this many rows of small columns.
-_SCAN_BELOW_ROWS_PER_KEY: Final = 128
+# Measured: a key found through the BTREE costs as much as scanning 64 rows of small columns, and a
+# fragment costs a scan as much as 2,500 rows more than it costs a look-up.
+_SCANNED_ROWS_PER_KEY: Final = 64
+_SCANNED_ROWS_PER_FRAGMENT: Final = 2_500
 _SCAN_BATCH_ROWS: Final = 65_536
 _INDEX_CACHE_BYTES: Final = 256 << 20
 _METADATA_CACHE_BYTES: Final = 128 << 20
 _MAX_KEY_INDEX_PARTS: Final = 8
+
+Removal = Transaction
+"""Rows that are about to leave; made by one table object and committed by it."""
 
 
 @cache
@@ -135,7 +140,8 @@ class LanceTable:
         if not values or rows == 0:
             return schema.empty_table()
         with _translating("look up keys in", self.uri):
-            if rows <= len(values) * _SCAN_BELOW_ROWS_PER_KEY:
+            scan = rows + len(self.fragment_ids) * _SCANNED_ROWS_PER_FRAGMENT
+            if scan <= len(values) * _SCANNED_ROWS_PER_KEY:
                 batches = self._scan_for(column, values, columns)
                 return pa.Table.from_batches(batches, schema)
             return pa.concat_tables(self._seek(column, values, columns)).cast(schema)
@@ -184,41 +190,36 @@ class LanceTable:
             written = write_fragments(rows, self._dataset, enable_stable_row_ids=True)
         return [json.dumps(fragment.to_json()) for fragment in written]
 
-    def commit_upsert(
-        self, key: str, gone: Sequence[str], fragments: Sequence[str], stamp: Mapping[str, str]
+    def removal(self, key: str, gone: Sequence[str]) -> Removal | None:
+        """Prepares that all rows of some keys leave; nothing is visible before the commit.
+
+        Writes deletion files that no version names yet.
+        """
+        if not gone:
+            return None
+        keys = pa.table({key: pa.array(gone, pa.string())})
+        with _translating("find the rows to delete in", self.uri):
+            builder = self._dataset.merge_insert(key).when_matched_delete()
+            transaction, _ = builder.execute_uncommitted(keys)
+        return transaction
+
+    def commit(
+        self, removal: Removal | None, fragments: Sequence[str], stamp: Mapping[str, str]
     ) -> int:
-        """One commit: all rows of the keys in `gone` leave, the fragments join, the stamp is kept.
+        """One commit: the removed rows leave, the fragments join, the stamp is kept.
 
         Raises `CommitConflictError` if another commit touched the same rows first. Any other error
         leaves open whether the commit landed.
         """
         new = [FragmentMetadata.from_json(fragment) for fragment in fragments]
+        transaction = (
+            Transaction(self.version, LanceOperation.Append(new))
+            if removal is None
+            else Transaction(removal.read_version, _joined(removal.operation, new))
+        )
+        transaction.transaction_properties = dict(stamp)
         with _translating("commit to", self.uri):
-            transaction = (
-                self._deletion_and(key, gone, new)
-                if gone
-                else Transaction(self.version, LanceOperation.Append(new))
-            )
-            transaction.transaction_properties = dict(stamp)
             return int(LanceDataset.commit(self._dataset, transaction).version)
-
-    def _deletion_and(
-        self, key: str, gone: Sequence[str], new: list[FragmentMetadata]
-    ) -> Transaction:
-        keys = pa.table({key: pa.array(gone, pa.string())})
-        deletion, _ = (
-            self._dataset.merge_insert(key).when_matched_delete().execute_uncommitted(keys)
-        )
-        update: Any = deletion.operation
-        operation = LanceOperation.Update(
-            removed_fragment_ids=update.removed_fragment_ids,
-            updated_fragments=update.updated_fragments,
-            new_fragments=[*update.new_fragments, *new],
-            fields_modified=update.fields_modified,
-            fields_for_preserving_frag_bitmap=update.fields_for_preserving_frag_bitmap,
-            update_mode=update.update_mode,
-        )
-        return Transaction(deletion.read_version, operation)
 
     def stamps(self, after: int) -> Iterator[tuple[int, Mapping[str, str]]]:
         """What the commits after a version carry, oldest first; a cleaned one raises StoreError."""
@@ -256,6 +257,17 @@ class LanceTable:
             index["name"] for index in self._dataset.list_indices() if index["fields"] == [column]
         ]
         return names[0] if names else None
+
+
+def _joined(removal: Any, new: list[FragmentMetadata]) -> LanceOperation.Update:
+    return LanceOperation.Update(
+        removed_fragment_ids=removal.removed_fragment_ids,
+        updated_fragments=removal.updated_fragments,
+        new_fragments=[*removal.new_fragments, *new],
+        fields_modified=removal.fields_modified,
+        fields_for_preserving_frag_bitmap=removal.fields_for_preserving_frag_bitmap,
+        update_mode=removal.update_mode,
+    )
 
 
 @contextmanager
