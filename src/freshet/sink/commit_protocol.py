@@ -1,8 +1,8 @@
 """The commit protocol: one micro-batch is one Lance commit that carries deletes, rows and stamp.
 
 1. Skip      the ledger says that this batch has landed: nothing is written.
-2. Recover   first batch after a start only: the stamp of this batch stands in a commit that is
-             newer than the ledger's last row: only the missing row is written.
+2. Recover   first batch after a start or a failure only: the stamp of this batch stands in a
+             commit newer than the ledger's last row: only the missing row is written.
 3. Prepare   on executors: judge events against the table at one pinned version, make rows, write
              data files. Nothing is visible yet.
 4. Bury      deleted keys and their versions go to the tombstones, before the rows leave.
@@ -239,6 +239,8 @@ class CommitProtocol:
         try:
             yield
         except Exception as error:  # 7
+            # What is remembered may be wrong now: the next try starts as after a restart.
+            self._landed.pop(run.batch.query_id, None)
             sentence = f"{type(error).__name__}: {error}"[:2_000]
             warn("sink", "batch_failed", batch_id=run.batch.batch_id, error=sentence)
             self._record_failure(run.report(FAILED, Prepared(), error=sentence))

@@ -1,7 +1,6 @@
 """`LanceSink`: writes the micro-batches of any keyed DataFrame to a Lance table."""
 
-import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -14,7 +13,7 @@ from freshet.errors import ModelMismatchError, SchemaMismatchError, SinkError
 from freshet.rows import BuiltRows, CurrentRows, RowBuilder
 from freshet.sink.commit_protocol import CommitProtocol, Prepared, Probe, no_probe
 from freshet.sink.ledger import BatchReport, Counts, Ledger
-from freshet.sink.prepare_executor import PART, PARTS, Part, Preparation
+from freshet.sink.prepare_executor import PARTS, Part, Preparation
 from freshet.sink.stamps import Batch
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable
@@ -157,7 +156,7 @@ class LanceSink:
         prepared = self._prepare_alone(rows, preparation) if self._alone.is_due() else None
         if prepared is None:
             tasks = self._partitions or rows.sparkSession.sparkContext.defaultParallelism
-            prepared = _joined(_collected(rows.repartition(tasks, self._key), preparation))
+            prepared = joined(_collected(rows.repartition(tasks, self._key), preparation))
         return prepared
 
     def _prepare_alone(self, rows: DataFrame, preparation: Preparation) -> Prepared | None:
@@ -168,15 +167,15 @@ class LanceSink:
         parts = _collected(rows.coalesce(1), replace(preparation, is_alone=True))
         is_refused = any(part.is_refused for part in parts)
         self._alone.note(is_refused=is_refused)
-        return None if is_refused else _joined(parts)
+        return None if is_refused else joined(parts)
 
 
 def _collected(rows: DataFrame, preparation: Preparation) -> list[Part]:
-    made = rows.mapInArrow(preparation, _PARTS).collect()
-    return [pickle.loads(row[PART]) for row in made]  # noqa: S301 - made by our own executors
+    made = rows.mapInArrow(preparation, _PARTS).toArrow()
+    return [Part.of(batch) for batch in made.to_batches(max_chunksize=1)]
 
 
-def _joined(parts: list[Part]) -> Prepared:
+def joined(parts: Sequence[Part]) -> Prepared:
     """What all tasks made of the batch; they run side by side, so times are the slowest one's."""
     deleted = {key: version for part in parts for key, version in part.deleted.items()}
     return Prepared(
@@ -205,7 +204,7 @@ def _fitting_table(uri: str, key: str, builder: RowBuilder) -> LanceTable:
 
 
 def _check_fit(table: LanceTable, builder: RowBuilder) -> None:
-    _check_columns(table, builder.schema)
+    """The model first: it is why the columns differ, if they do."""
     for name, wanted in builder.metadata.items():
         found = table.metadata.get(name, "nothing")
         if found != wanted:
@@ -215,6 +214,7 @@ def _check_fit(table: LanceTable, builder: RowBuilder) -> None:
                 in_table=found,
                 in_settings=wanted,
             )
+    _check_columns(table, builder.schema)
 
 
 def _check_columns(table: LanceTable, wanted: pa.Schema) -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -48,6 +48,12 @@ class Part:
     embed_s: float = 0.0
     build_s: float = 0.0
     write_s: float = 0.0
+
+    @classmethod
+    def of(cls, made: pa.RecordBatch) -> Self:
+        """The part that a task sent."""
+        part: Self = pickle.loads(made.column(PART)[0].as_py())  # noqa: S301 - our own executors'
+        return part
 
     def add_verdict(self, verdict: Verdict, events: Sequence[Event], current: set[str]) -> None:
         """Counts one slice; remembers which current rows must leave and what is buried."""

@@ -224,10 +224,12 @@ class LanceTable:
     def stamps(self, after: int) -> Iterator[tuple[int, Mapping[str, str]]]:
         """What the commits after a version carry, oldest first; a cleaned one raises StoreError."""
         for version in range(after + 1, self.version + 1):
-            with _translating(f"read the transaction of version {version} of", self.uri):
+            action = f"read the transaction of version {version} of"
+            with _translating(action, self.uri):
                 transaction = self._dataset.read_transaction(version)
-            properties = None if transaction is None else transaction.transaction_properties
-            yield version, properties or {}
+            if transaction is None:
+                raise StoreError(action, self.uri, "it is not there")
+            yield version, transaction.transaction_properties or {}
 
     def unindexed(self, column: str) -> tuple[int, int]:
         """Fragments and rows that the column's index does not cover; all if it has none."""
@@ -253,10 +255,8 @@ class LanceTable:
             self._dataset.optimize.compact_files()
 
     def _index_on(self, column: str) -> str | None:
-        names = [
-            index["name"] for index in self._dataset.list_indices() if index["fields"] == [column]
-        ]
-        return names[0] if names else None
+        found = self._dataset.describe_indices()
+        return next((index.name for index in found if index.field_names == [column]), None)
 
 
 def _joined(removal: Any, new: list[FragmentMetadata]) -> LanceOperation.Update:

@@ -1,0 +1,74 @@
+"""Scripted faults: break a chosen step of a chosen batch, before or after it took effect."""
+
+import os
+import signal
+from dataclasses import dataclass, field
+from typing import Self
+
+from freshet.sink import Step
+
+
+class InjectedFaultError(Exception):
+    """The fault that a test asked for."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A place in the commit protocol; written `after:commit:1`."""
+
+    when: str
+    step: Step
+    batch_id: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The moment that a text such as `before:record:0` names."""
+        when, step, batch_id = text.split(":")
+        if when not in {"before", "after"}:
+            raise ValueError(f"a moment is before or after a step, not {when}")
+        return cls(when, Step(step), int(batch_id))
+
+    def is_now(self, step: Step, when: str, batch_id: int) -> bool:
+        """Whether the protocol is there."""
+        return (self.when, self.step, self.batch_id) == (when, step, batch_id)
+
+
+@dataclass
+class FailAt:
+    """Raises at a moment, once; `struck` tells whether it came to that."""
+
+    moment: Moment
+    struck: bool = False
+
+    def __call__(self, step: Step, when: str, batch_id: int) -> None:
+        """The probe."""
+        if not self.struck and self.moment.is_now(step, when, batch_id):
+            self.struck = True
+            raise InjectedFaultError(f"{when} {step} of batch {batch_id}")
+
+
+@dataclass(frozen=True)
+class KillAt:
+    """Kills its own process at a moment, as `kill -9` does: nothing is cleaned up."""
+
+    moment: Moment
+
+    def __call__(self, step: Step, when: str, batch_id: int) -> None:
+        """The probe."""
+        if self.moment.is_now(step, when, batch_id):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class Trace:
+    """Writes down every step that the protocol takes."""
+
+    steps: list[tuple[Step, str, int]] = field(default_factory=list)
+
+    def __call__(self, step: Step, when: str, batch_id: int) -> None:
+        """The probe."""
+        self.steps.append((step, when, batch_id))
+
+    def reached(self, step: Step) -> bool:
+        """Whether a step was entered."""
+        return any(seen == step for seen, _, _ in self.steps)

@@ -1,0 +1,121 @@
+"""What stands in two places must be the same in both."""
+
+import importlib
+import importlib.util
+import pkgutil
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import freshet
+from freshet import schemas
+from freshet.changes.normalise import ENVELOPES
+from freshet.landing.source import FORMATS
+from freshet.settings import ChangesSettings, EmbeddingSettings, LandingSettings
+from freshet.sink import Step, commit_protocol
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGES = [
+    name
+    for _, name, is_package in pkgutil.walk_packages(freshet.__path__, "freshet.")
+    if is_package
+]
+
+
+def references() -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location("refs", ROOT / "scripts/write_references.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made: dict[str, Any] = module.REFERENCES
+    return made
+
+
+@pytest.mark.parametrize("name", ["settings.md", "cli.md"])
+def test_the_references_are_what_the_code_says(name: str) -> None:
+    assert (ROOT / "docs" / name).read_text() == references()[name](), "run `make docs`"
+
+
+@pytest.mark.parametrize("package", ["freshet", *PACKAGES])
+def test_exported_names_are_sorted_and_there(package: str) -> None:
+    module = importlib.import_module(package)
+    names = getattr(module, "__all__", [])
+    assert list(names) == sorted(names)
+    assert all(hasattr(module, name) for name in names)
+
+
+def test_choices_in_the_settings_are_those_of_the_stages() -> None:
+    def choices(section: Any, key: str) -> tuple[str, ...]:
+        return get_args(section.model_fields[key].annotation)
+
+    assert choices(ChangesSettings, "envelope") == ENVELOPES
+    assert choices(LandingSettings, "format") == FORMATS
+    for provider in choices(EmbeddingSettings, "provider"):
+        from freshet.embedding import ProviderSpec
+
+        assert ProviderSpec(provider).describe().dimension > 0
+
+
+def test_the_protocol_numbers_its_steps_once_and_everywhere() -> None:
+    doc = commit_protocol.__doc__ or ""
+    named = re.findall(r"^(\d)\. (\w+)", doc, re.MULTILINE)
+    assert [name.lower() for _, name in named[:-1]] == [str(step) for step in Step]
+    source = Path(commit_protocol.__file__).read_text()
+    marked = re.findall(r"Step\.(\w+), .*# (\d)$", source, re.MULTILINE)
+    assert {(step.lower(), number) for step, number in marked} == {
+        (name.lower(), number) for number, name in named[:-1]
+    }
+    guarantees = (ROOT / "docs/guarantees.md").read_text()
+    for number, name in named:
+        assert f"{number}. {name}" in guarantees
+
+
+def test_every_source_and_sink_states_its_guarantee() -> None:
+    for name in (
+        "landing.source",
+        "changes.plain",
+        "changes.debezium",
+        "bronze.table",
+        "sink.commit_protocol",
+        "sink.lance_sink",
+        "sink.ledger",
+        "sink.tombstones",
+    ):
+        source = Path(importlib.import_module(f"freshet.{name}").__file__ or "").read_text()
+        assert "Guarantee: " in source, name
+
+
+def test_every_proof_that_the_documents_name_exists() -> None:
+    for document in ("ARCHITECTURE.md", "docs/guarantees.md"):
+        text = (ROOT / document).read_text()
+        proofs = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+        assert proofs
+        for file, test in proofs:
+            assert (ROOT / file).exists(), file
+            assert not test or f"def {test}(" in (ROOT / file).read_text(), f"{file}::{test}"
+
+
+def test_the_architecture_page_names_every_stage() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    for stage in (ROOT / "src/freshet").iterdir():
+        if stage.is_dir() and not stage.name.startswith("_"):
+            assert f"`{stage.name}/`" in text, stage.name
+
+
+def test_the_glossary_explains_the_columns_of_the_ledger() -> None:
+    text = (ROOT / "docs/glossary.md").read_text()
+    for name in schemas.LEDGER.names:
+        assert f"`{name}`" in text, name
+
+
+def test_the_readme_names_the_two_commands_and_links_that_exist() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert "make demo" in text
+    assert "make test" in text
+    for document in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "ARCHITECTURE.md"]:
+        for link in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
+            if "://" not in link:
+                assert (document.parent / link).exists(), f"{document.name}: {link}"

@@ -1,0 +1,55 @@
+"""What all tests share: one Spark session for the whole run, and small pipelines."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from freshet.settings import Settings, SparkSettings, from_values
+from freshet.spark import start_session
+
+# Spark's own Java process is the only fork, and it replaces itself at once.
+warnings.filterwarnings("ignore", message=".*fork.*")
+os.environ.setdefault("LANCE_LOG", "error")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    # Tests run most code once: compiling it well would take longer than running it.
+    conf = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    settings = SparkSettings(master="local[2]", conf=conf)
+    session = start_session(settings, name="tests", log_file=log)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Callable[..., Settings]:
+    """Makes the settings of a pipeline in a folder of its own, with the fake model."""
+
+    def make(**sections: dict[str, Any]) -> Settings:
+        (tmp_path / "landing").mkdir(exist_ok=True)
+        values: dict[str, dict[str, Any]] = {
+            "pipeline": {"name": "docs", "home": str(tmp_path / "home")},
+            "landing": {"path": str(tmp_path / "landing")},
+            "changes": {"envelope": "plain", "key": ["id"], "version": "record_version"},
+            "gold": {"text": ["title", "body"], "attributes": ["section"]},
+            "embedding": {"provider": "fake"},
+        }
+        for name, section in sections.items():
+            values[name] = values.get(name, {}) | section
+        return from_values(values)
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("FRESHET_"):
+            monkeypatch.delenv(name)

@@ -1,0 +1,142 @@
+"""The command line, as a person or a script meets it."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+from freshet.cli.app import app
+from freshet.cli.init import TEMPLATE
+from freshet.errors import FreshetError, SettingsError
+from freshet.settings import load
+
+SETTINGS = """\
+[pipeline]
+name = "docs"
+home = "./home"
+[landing]
+path = "./landing"
+[changes]
+envelope = "plain"
+key = ["id"]
+[gold]
+text = ["title"]
+attributes = ["section"]
+[embedding]
+provider = "fake"
+"""
+
+Freshet = Callable[..., Result]
+
+
+@pytest.fixture
+def freshet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Freshet:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "freshet.toml").write_text(SETTINGS)
+    (tmp_path / "landing").mkdir()
+    record = {"id": "a", "title": "apples", "section": "fruit", "record_version": 1}
+    (tmp_path / "landing" / "a.json").write_text(json.dumps(record))
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(app, list(arguments), catch_exceptions=True)
+
+    return run
+
+
+def test_the_way_of_a_new_user(freshet: Freshet, spark: SparkSession) -> None:
+    ran = freshet("run", "--once")
+    assert ran.exit_code == 0
+    assert "1 batch, 1 events indexed" in ran.stdout
+    status = json.loads(freshet("status", "--json").stdout)
+    assert list(status) == ["pipeline", "files", "bronze", "index", "last_batch"]
+    assert status["index"]["keys"] == 1
+    assert status["last_batch"]["rows_embedded"] == 1
+    assert "1 records in 1 rows" in re.sub(r"\s+", " ", freshet("status").stdout)
+    hits = json.loads(freshet("search", "apples", "--json").stdout)
+    assert hits == [{"key": "a", "chunk": 0, "score": 1.0, "text": "apples", "section": "fruit"}]
+    assert json.loads(freshet("search", "x", "--where", "section = 'b'", "--json").stdout) == []
+    assert "apples" in freshet("search", "apples", "--k", "1").stdout
+    verified = freshet("verify", "--json")
+    assert verified.exit_code == 0
+    assert json.loads(verified.stdout)["ok"] is True
+    assert "equal key by key" in freshet("verify").stdout
+
+
+def test_verify_exits_with_an_error_when_the_index_is_not_right(
+    freshet: Freshet, spark: SparkSession, tmp_path: Path
+) -> None:
+    import lance
+
+    freshet("run", "--once")
+    lance.dataset(str(tmp_path / "home/index/docs.lance")).delete("key = 'a'")
+    verified = freshet("verify")
+    assert verified.exit_code == 1
+    assert "not equal" in verified.stdout
+    assert json.loads(freshet("verify", "--json").stdout)["missing"] == 1
+
+
+def test_run_prints_its_batches_as_json_for_scripts(freshet: Freshet, spark: SparkSession) -> None:
+    [line] = freshet("run", "--once", "--json").stdout.strip().split("\n")
+    assert json.loads(line)["rows_in"] == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("home =", "hoem =", 'unknown key "hoem" in [pipeline]: did you mean "home"?'),
+        ("./landing", "./elsewhere", "landing.path is"),
+        ('["id"]', '["uuid"]', "changes.key names uuid, but none of the first 1 records has that"),
+        ('"fake"', '"openai"', "embedding.provider is \"openai\", but must be 'minilm' or 'fake'"),
+    ],
+)
+def test_wrong_settings_are_one_sentence_and_create_nothing(
+    freshet: Freshet, tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
+    (tmp_path / "freshet.toml").write_text(SETTINGS.replace(old, new))
+    ran = freshet("run", "--once")
+    assert ran.exit_code != 0
+    assert isinstance(ran.exception, SettingsError)
+    assert sentence in str(ran.exception)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["freshet.toml", "landing"]
+
+
+def test_without_a_settings_file_every_command_says_how_to_write_one(
+    freshet: Freshet, tmp_path: Path
+) -> None:
+    (tmp_path / "freshet.toml").unlink()
+    for command in (["run"], ["status"], ["search", "x"], ["verify"]):
+        ran = freshet(*command)
+        assert ran.exit_code != 0
+        assert isinstance(ran.exception, FreshetError)
+        assert "`freshet init` writes one" in str(ran.exception)
+
+
+def test_init_writes_settings_that_can_be_loaded_and_overwrites_none(
+    freshet: Freshet, tmp_path: Path
+) -> None:
+    refused = freshet("init")
+    assert isinstance(refused.exception, SettingsError)
+    assert (tmp_path / "freshet.toml").read_text() == SETTINGS
+    assert freshet("init", "--force").exit_code == 0
+    assert (tmp_path / "freshet.toml").read_text() == TEMPLATE
+    assert load(tmp_path / "freshet.toml").pipeline.name == "articles"
+
+
+def test_the_commented_defaults_of_init_are_the_defaults(tmp_path: Path) -> None:
+    """Uncommenting every line must change nothing but what cannot stand together."""
+    file = tmp_path / "freshet.toml"
+    file.write_text(TEMPLATE)
+    plain = load(file)
+    opened = re.sub(r"^# (?=[a-z_]+ = )", "", TEMPLATE, flags=re.MULTILINE)
+    opened = re.sub(r"^template = .*\n", "", opened, flags=re.MULTILINE)
+    opened = re.sub(r"^conf = .*\n", "", opened, flags=re.MULTILINE)
+    file.write_text(opened)
+    assert opened != TEMPLATE
+    full = load(file).model_dump()
+    for section, key in (("changes", "version"), ("gold", "chunk_tokens")):
+        full[section][key] = None
+    assert full == plain.model_dump()

@@ -1,0 +1,101 @@
+from pathlib import Path
+
+import pytest
+
+from freshet.errors import SettingsError
+from freshet.settings import from_values, load
+
+MINIMAL = {
+    "pipeline": {"name": "a", "home": "h"},
+    "landing": {"path": "l"},
+    "changes": {"key": "id"},
+    "gold": {"text": ["body"]},
+}
+
+
+def with_(section: str, **values: object) -> dict[str, dict[str, object]]:
+    return MINIMAL | {section: MINIMAL.get(section, {}) | values}
+
+
+def test_defaults_fill_what_is_left_out() -> None:
+    settings = from_values(MINIMAL)
+    assert settings.embedding.provider == "minilm"
+    assert settings.pipeline.trigger == "10 seconds"
+    assert settings.changes.key == ("id",)
+
+
+def test_relative_paths_start_at_the_settings_file(tmp_path: Path) -> None:
+    file = tmp_path / "conf" / "freshet.toml"
+    file.parent.mkdir()
+    file.write_text(
+        '[pipeline]\nname="a"\nhome="./h"\n[landing]\npath="../in"\n[changes]\nkey=["id"]\n'
+        '[gold]\ntext=["body"]\n'
+    )
+    settings = load(file)
+    assert settings.pipeline.home == str(tmp_path / "conf" / "h")
+    assert settings.landing.path == str(tmp_path / "in")
+
+
+def test_addresses_of_object_stores_stay_as_they_are() -> None:
+    settings = from_values(with_("pipeline", home="s3://bucket/home"))
+    assert settings.home.bronze == "s3://bucket/home/bronze"
+    assert not settings.home.is_local
+
+
+def test_the_environment_beats_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESHET_PIPELINE__TRIGGER", "5 seconds")
+    monkeypatch.setenv("FRESHET_CHANGES__KEY", '["a", "b"]')
+    settings = from_values(MINIMAL)
+    assert settings.pipeline.trigger == "5 seconds"
+    assert settings.changes.key == ("a", "b")
+
+
+def test_a_misspelt_variable_is_an_error_and_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESHET_PIPELINE__TRIGER", "5 seconds")
+    with pytest.raises(SettingsError, match=r'FRESHET_PIPELINE__TRIGER.*did you mean "trigger"'):
+        from_values(MINIMAL)
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"pipelin": {}}, 'unknown section "pipelin": did you mean "pipeline"?'),
+        (with_("landing", formt="json"), 'unknown key "formt" in [landing]: did you mean "format"'),
+        (with_("embedding", provider="minlm"), 'embedding.provider is "minlm", but must be \'mini'),
+        (with_("changes", envelope="oracle"), 'changes.envelope is "oracle", but must be'),
+        (with_("pipeline", trigger="soon"), 'pipeline.trigger is "soon", which is not of the'),
+        (with_("gold", template="x"), "give either text"),
+        (with_("gold", text=[], template="no column"), "template must name at least one column"),
+        (with_("gold", attributes=["price:money"]), '"price" has the unknown type "money"'),
+        (with_("gold", attributes=["vector"]), '"vector" is a column of every index already'),
+        (with_("gold", attributes=["a", "a:long"]), "attributes names a column twice"),
+        (with_("gold", chunk_tokens=16, chunk_overlap=16), "chunk_overlap must be smaller"),
+        ({name: MINIMAL[name] for name in ("pipeline", "landing")}, "[changes] is missing"),
+    ],
+)
+def test_wrong_settings_are_one_sentence_that_names_the_place(
+    values: dict[str, dict[str, object]], sentence: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        from_values(values)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_says_how_to_write_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="`freshet init` writes one"):
+        load(tmp_path / "freshet.toml")
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "freshet.toml"
+    file.write_text("[pipeline\n")
+    with pytest.raises(SettingsError, match=r"freshet\.toml: cannot be read"):
+        load(file)
+
+
+def test_attributes_have_types_and_templates_have_columns() -> None:
+    gold = from_values(with_("gold", attributes=["section", "price: double"])).gold
+    assert gold.attribute_types == {"section": "string", "price": "double"}
+    gold = from_values(with_("gold", text=[], template="{title}: {body}")).gold
+    assert gold.text_columns == ("title", "body")
