@@ -20,8 +20,8 @@ def settings_reference() -> str:
         "# Settings",
         WRITTEN,
         "One TOML file, `freshet.toml` unless `--config` names another; `freshet init` writes a "
-        "commented one. Relative paths start at the folder of the file. Every key can be overridden "
-        f"by the environment as `{ENV_PREFIX}<SECTION>__<KEY>`, lists as JSON: "
+        "commented one. Relative paths start at the folder of the file. Every key can be "
+        f"overridden by the environment as `{ENV_PREFIX}<SECTION>__<KEY>`, lists as JSON: "
         f"`{ENV_PREFIX}CHANGES__KEY='[\"id\"]'`. An unknown key or variable is an error that names "
         "the nearest known one.",
     ]

@@ -35,7 +35,7 @@ def test_only_the_door_reads_the_environment(module: Path) -> None:
 
 
 def test_what_the_landing_workers_import_is_light() -> None:
-    """Every Python worker imports it at its start; Lance, pandas and a model would be dead weight."""
+    """Every Python worker imports it at its start; Lance or a model would be dead weight."""
     heavy = {"lance", "lancedb", "pandas", "openvino", "pydantic", "typer"}
     code = "import sys, freshet.landing.source; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -124,6 +124,17 @@ def test_a_sink_outside_of_a_query_says_where_it_belongs(
         sink_of(tmp_path)(rows_of(spark, ("a", 1, "x")), 0)
 
 
+def test_rows_without_a_key_are_refused_with_a_sentence(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    frame = rows_of(spark, ("a", 1, "x")).selectExpr(
+        "cast(null as string) key", "record_version", "is_deleted", "note"
+    )
+    with pytest.raises(Exception, match="there are rows without a key: leave them out"):
+        sink_of(tmp_path).write(frame, query_id="q", batch_id=0)
+    assert contents(tmp_path) == {}
+
+
 def test_columns_that_do_not_fit_are_refused_before_anything_is_written(
     spark: SparkSession, tmp_path: Path
 ) -> None:

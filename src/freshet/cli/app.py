@@ -28,6 +28,8 @@ def main() -> NoReturn:
     """Runs a command; errors raised on purpose become one sentence and a non-zero exit."""
     signal.signal(signal.SIGTERM, _interrupt)
     log_to(logging.StreamHandler(sys.stderr), logging.WARNING)
+    # An error in a batch is raised and told once; the bridge to Java would print it, too.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # Only Java is started from here, and a started program replaces the fork at once.
     warnings.filterwarnings("ignore", message="lance is not fork-safe")
     try:

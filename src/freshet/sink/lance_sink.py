@@ -125,7 +125,7 @@ class LanceSink:
             _check_fit(LanceTable.open(self._uri), self._rows)
 
     def _columns_of(self, rows: DataFrame) -> pa.Schema:
-        schema = to_arrow_schema(rows.schema)
+        schema = to_arrow_schema(rows.schema, timezone="UTC")
         return schema.remove(schema.get_field_index(self._deleted))
 
     def _start(self, builder: RowBuilder) -> CommitProtocol:

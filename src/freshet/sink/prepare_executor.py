@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
+from freshet.errors import SinkError
 from freshet.rows import BuiltRows, CurrentRows, RowBuilder
 from freshet.sink.judge import Event, Verdict, judge, newest
 from freshet.sink.tombstones import buried
@@ -156,6 +157,9 @@ class Preparation:
 
     def _events(self, records: pa.Table) -> list[Event]:
         columns = (self.key, self.record_version, self.deleted)
+        for name in columns[:2]:
+            if records.column(name).null_count:
+                raise SinkError(f"there are rows without a {name}: leave them out with a filter")
         return [Event(*values) for values in _tuples(records, *columns)]
 
 
