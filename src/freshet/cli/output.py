@@ -44,7 +44,14 @@ def working(text: str) -> Iterator[Status | None]:
 
 def table(title: str | None, columns: Mapping[str, str], rows: Sequence[Sequence[str]]) -> None:
     """A table; `columns` maps headings to `left` or `right`."""
-    made = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    made = Table(
+        title=title,
+        title_justify="left",
+        header_style="bold",
+        box=None,
+        pad_edge=False,
+        collapse_padding=len(columns) > 8,  # or a ledger's row would not fit 80 characters
+    )
     for heading, side in columns.items():
         made.add_column(heading, justify="right" if side == "right" else "left", no_wrap=True)
     for row in rows:
