@@ -11,6 +11,9 @@
     │   └── CommitConflictError    another commit came first: reopen and try again (retryable)
     ├── StreamFailedError          a streaming query stopped with an error
     └── SinkError                  the commit protocol cannot go on
+        ├── ContinuityError        checkpoint, ledger and table do not belong together
+        ├── SinkNameTakenError     the sink's name belongs to another table
+        ├── FencedError            another driver writes the table now: this one must end
         ├── HistoryMissingError    the versions that would tell whether a batch landed are gone
         └── CommitUnknownError     a commit may or may not have landed: look before any retry
 
@@ -18,6 +21,7 @@ Only `CommitConflictError` may be retried without a look at the table first.
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 
 
 class FreshetError(Exception):
@@ -103,17 +107,49 @@ class SinkError(FreshetError):
     """The commit protocol cannot go on."""
 
 
+class ContinuityError(SinkError):
+    """Checkpoint, ledger and table do not belong together; nothing was written."""
+
+    def __init__(self, *, case: str, table: str, found: str, remedy: str) -> None:
+        self.case = case
+        self.table = table
+        super().__init__(f"{found} ({table}). Nothing was written. {remedy}")
+
+
+class SinkNameTakenError(SinkError):
+    """One name for two tables would mix up what is on record of them; nothing was written."""
+
+    def __init__(self, *, sink: str, table: str, other: str) -> None:
+        super().__init__(
+            f"the sink {sink} writes the table {other}, so it cannot write {table}: give this one "
+            'a name of its own, sink="…", or use another ledger'
+        )
+
+
+class FencedError(SinkError):
+    """Another driver has taken over; what this one had prepared did not take effect."""
+
+    def __init__(self, *, table: str, sink: str, holder: str, since: datetime) -> None:
+        self.table = table
+        self.holder = holder
+        super().__init__(
+            f"{holder} has been writing {table} for {sink} since {since:%Y-%m-%d %H:%M:%S} UTC, "
+            "so this driver must not: end one of the two"
+        )
+
+
 class HistoryMissingError(SinkError):
     """Versions that would tell whether a batch landed are gone: going on could write it twice."""
 
-    def __init__(self, *, table: str, batch_id: int, first: int, last: int, missing: int) -> None:
+    def __init__(self, *, table: str, batch_id: int, missing: int) -> None:
         self.table = table
         self.batch_id = batch_id
         self.missing = missing
         super().__init__(
-            f"cannot tell whether batch {batch_id} landed in {table}: version {missing} of the "
-            f"versions {first} to {last} was cleaned away by something other than Freshet. "
-            "Nothing was written. Compare with `freshet verify` before going on"
+            f"cannot tell whether batch {batch_id} landed in {table}: its version {missing} cannot "
+            "be read, perhaps since something other than Freshet cleaned it away. Nothing was "
+            "written. Put the version back from a backup, or start over with an empty table, "
+            "ledger and checkpoint"
         )
 
 

@@ -69,6 +69,20 @@ LEDGER = pa.schema(
         ("started_at", UTC_TIME),
         ("finished_at", UTC_TIME),
         ("error", pa.string()),
+        ("offsets", pa.string()),  # digest of where the batch ended in its sources
+        ("table_id", pa.string()),  # another table at the same place has another id
+    ]
+)
+
+LEASES = pa.schema(
+    [
+        ("pipeline", pa.string()),
+        ("sink", pa.string()),
+        ("epoch", pa.int64()),  # the greatest one holds the lease
+        ("owner", pa.string()),  # of two in one epoch, the greater one
+        ("host", pa.string()),
+        ("table_uri", pa.string()),
+        ("taken_at", UTC_TIME),
     ]
 )
 

@@ -4,6 +4,7 @@ The steps have the numbers of `commit_protocol`'s docstring: 1 skip, 2 recover, 
 5 commit, 6 record, 7 fail.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,11 +15,14 @@ import pytest
 
 from freshet.errors import CommitUnknownError, HistoryMissingError, StoreError
 from freshet.sink import BatchReport, Probe, Step
+from freshet.sink.columns import PlainRows
 from freshet.sink.commit_protocol import CommitProtocol, Prepared, no_probe
-from freshet.sink.lance_sink import PlainRows, joined
 from freshet.sink.ledger import Ledger
-from freshet.sink.prepare_executor import Part, Preparation
+from freshet.sink.parts_executor import PARTS, Part
+from freshet.sink.prepare_executor import Preparation
+from freshet.sink.preparing import joined
 from freshet.sink.stamps import Batch
+from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones, buried
 from freshet.stores.lance_tables import LanceTable
 from freshet.testing import FailAt, InjectedFaultError, Moment, Trace
@@ -44,7 +48,7 @@ class Driver:
         self.ledger = Ledger(str(self.folder / "ledger"))
         self.tombstones = Tombstones(str(self.folder / "t_tombstones.lance"))
         self.protocol = CommitProtocol(
-            key="key",
+            Target(self.uri, "tests", "index"),
             create_table=lambda: LanceTable.create(self.uri, SCHEMA, key="key"),
             ledger=self.ledger,
             tombstones=self.tombstones,
@@ -79,9 +83,10 @@ class Driver:
             deleted="is_deleted",
             builder=PlainRows(SCHEMA),
             at=at,
+            is_alone=True,
         )
         batches = pa.Table.from_pylist(rows, schema=EVENTS).to_batches()
-        return joined([Part.of(made) for made in preparation(iter(batches))])
+        return joined(Part.all_of(pa.Table.from_batches(preparation(iter(batches)), PARTS)))
 
     def contents(self) -> dict[str, str]:
         table = LanceTable.open(self.uri)
@@ -170,7 +175,7 @@ def test_recovery_sees_past_any_number_of_other_commits(tmp_path: Path) -> None:
     driver.write(0, FIRST)
     with pytest.raises(InjectedFaultError):
         driver.write(1, SECOND)
-    for number in range(150):
+    for number in range(500):
         lance.dataset(driver.uri).update_config({"unrelated": str(number)})
     report = Driver(tmp_path, clock=driver.clock).write(1, SECOND)
     assert report is not None
@@ -211,13 +216,15 @@ def test_a_landed_batch_that_is_run_again_writes_nothing_and_no_row(tmp_path: Pa
     assert driver.statuses(0) == ["committed"]
 
 
-def test_an_empty_batch_commits_nothing(tmp_path: Path) -> None:
+def test_an_empty_batch_makes_no_version_but_is_in_the_ledger(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     driver.write(0, FIRST)
     before = driver.version()
-    assert driver.write(1, []) is None
+    report = driver.write(1, [])
+    assert report is not None
+    assert report.counts.rows_in == 0
     assert driver.version() == before
-    assert driver.statuses(1) == []
+    assert driver.statuses(1) == ["committed"]
 
 
 def test_a_batch_of_stale_events_makes_no_version_but_is_in_the_ledger(tmp_path: Path) -> None:
@@ -241,7 +248,7 @@ def test_a_key_that_was_deleted_before_it_was_ever_seen_stays_dead(tmp_path: Pat
 
 
 def test_another_query_starts_from_what_the_table_has(tmp_path: Path) -> None:
-    Driver(tmp_path).write(7, FIRST)
+    Driver(tmp_path).write(0, FIRST)
     other = Driver(tmp_path, query_id="other")
     report = other.write(0, FIRST)
     assert report is not None
@@ -249,11 +256,8 @@ def test_another_query_starts_from_what_the_table_has(tmp_path: Path) -> None:
     assert report.counts.rows_upserted == 0
 
 
-def test_a_conflict_repeats_the_commit_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver = Driver(tmp_path)
-    driver.write(0, FIRST)
+def disturb_once(monkeypatch: pytest.MonkeyPatch, disturbance: Callable[[str], None]) -> list[int]:
+    """Another commit comes between the look for leaving rows and the commit, the first time."""
     plain_removal = LanceTable.removal
     calls: list[int] = []
 
@@ -261,36 +265,60 @@ def test_a_conflict_repeats_the_commit_alone(
         made = plain_removal(table, key, gone)
         calls.append(1)
         if len(calls) == 1:
-            lance.dataset(table.uri).optimize.compact_files()
-            lance.dataset(table.uri).delete("key = 'c'")
+            disturbance(table.uri)
         return made
 
     monkeypatch.setattr(LanceTable, "removal", disturbed)
+    return calls
+
+
+def preparations(trace: Trace) -> int:
+    return [step for step, when, _ in trace.steps if when == "before"].count(Step.PREPARE)
+
+
+def test_a_conflict_with_a_compaction_repeats_the_commit_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trace = Trace()
-    driver.protocol._probe = trace
+    driver = Driver(tmp_path, probe=trace)
+    driver.write(0, FIRST)
+    driver.write(1, [("e", 1, "one")])
+    calls = disturb_once(monkeypatch, lambda uri: LanceTable.open(uri).compact())
+    driver.write(2, SECOND)
+    assert len(calls) == 2, "there was no conflict"
+    assert driver.contents() == AFTER_SECOND | {"e": "one"}
+    assert preparations(trace) == 3
+
+
+def test_rows_that_somebody_else_changed_are_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = Trace()
+    driver = Driver(tmp_path, probe=trace)
+    driver.write(0, FIRST)
+    disturb_once(monkeypatch, lambda uri: lance.dataset(uri).delete("key IN ('a', 'c')"))
     driver.write(1, SECOND)
-    assert len(calls) == 2
     assert driver.contents() == {"a": "two", "d": "two"}
-    assert [step for step, when, _ in trace.steps if when == "before"].count(Step.PREPARE) == 1
+    assert preparations(trace) == 3
 
 
 def lost_answer(monkeypatch: pytest.MonkeyPatch, *, lands: bool, is_blind: bool = False) -> None:
     """The next commit lands or does not, and in either case its answer is an error."""
-    plain_commit, plain_stamps = LanceTable.commit, LanceTable.stamps
+    plain_commit, plain_history = LanceTable.commit, LanceTable.history
 
     def commit(table: LanceTable, *arguments: object) -> int:
         monkeypatch.setattr(LanceTable, "commit", plain_commit)
+        if is_blind:
+            monkeypatch.setattr(LanceTable, "history", history)
         if lands:
             plain_commit(table, *arguments)
         raise StoreError("commit to", table.uri, "connection reset")
 
-    def stamps(table: LanceTable, after: int) -> object:
-        monkeypatch.setattr(LanceTable, "stamps", plain_stamps)
+    def history(table: LanceTable, after: int) -> object:
+        monkeypatch.setattr(LanceTable, "history", plain_history)
         raise StoreError("read the transaction of", table.uri, "connection reset")
 
     monkeypatch.setattr(LanceTable, "commit", commit)
-    if is_blind:
-        monkeypatch.setattr(LanceTable, "stamps", stamps)
 
 
 def test_a_commit_that_landed_with_its_answer_lost_is_found(

@@ -2,38 +2,57 @@
 
 1. Skip      the ledger says that this batch has landed: nothing is written.
 2. Recover   first batch after a start or a failure only: the stamp of this batch stands in a
-             commit newer than the ledger's last row: only the missing row is written.
+             commit newer than the ledger's last row: only the missing row is written. What does
+             not belong together (checkpoint, ledger, table) is recognised here (`continuity`).
 3. Prepare   on executors: judge events against the table at one pinned version, make rows, write
              data files. Nothing is visible yet.
 4. Bury      deleted keys and their versions go to the tombstones, before the rows leave.
-5. Commit    deletion vectors, new fragments and the stamp, in one step. After a conflict with the
-             optimizer this step alone is done again. An unknown outcome is looked up by the stamp.
+5. Commit    deletion vectors, new fragments and the stamp, in one step, behind the `fence`. After a
+             conflict with the optimizer this step alone is done again. An unknown outcome is looked
+             up by the stamp.
 6. Record    one ledger row. Only then has the batch ended.
-7. Fail      any error is recorded as failed and raised again, so that Spark sees it.
+7. Fail      any error is recorded as failed and raised again, so that Spark sees it. Data files are
+             removed if the batch surely did not land.
 
-Guarantee: each batch takes effect exactly once, however often it is run, as long as one driver
-writes the table. A crash may leave data files that no version names and tombstones that the replay
-makes true; it never leaves rows of half a batch.
+Guarantee: each batch takes effect exactly once, however often it is run, and by however many
+drivers: the one that began last goes on, the others end with `FencedError`. A crash may leave data
+files that no version names and tombstones that the replay makes true; it never leaves rows of half
+a batch.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from freshet.errors import CommitConflictError, CommitUnknownError, HistoryMissingError, StoreError
+import pyarrow as pa
+
+from freshet.errors import StoreError, TableMissingError
 from freshet.events import emit, warn
 from freshet.sink import stamps
-from freshet.sink.ledger import COMMITTED, FAILED, RECOVERED, BatchReport, Counts, Ledger
-from freshet.sink.stamps import Batch
+from freshet.sink.continuity import Course, Decision, decide, gather
+from freshet.sink.fence import Fence, Landing, RowsChangedError
+from freshet.sink.leases import Lease
+from freshet.sink.ledger import (
+    COMMITTED,
+    FAILED,
+    RECOVERED,
+    REPLAYED,
+    Attempt,
+    BatchReport,
+    Ledger,
+    announce,
+)
+from freshet.sink.stamps import Batch, Counts, Found
+from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable, Removal
 
-_MAX_CONFLICTS: Final = 20
+_MAX_PREPARATIONS: Final = 3
 _INDEX_KEYS_EVERY: Final = 16
 
 
@@ -64,56 +83,25 @@ def no_probe(step: Step, when: str, batch_id: int) -> None:
 class Prepared:
     """What the executors made of a batch."""
 
-    fragments: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
+    fragments: Sequence[str] = ()
+    gone: Sequence[Any] = ()
     """Keys whose current rows leave the table."""
-    deleted: Mapping[str, str] = field(default_factory=dict)
+    deleted: Mapping[Any, str] = field(default_factory=dict)
     """Deleted keys with the versions that deleted them."""
     counts: Counts = field(default_factory=Counts)
     embed_s: float = 0.0
     write_s: float = 0.0
+    schema: pa.Schema | None = None
+    """The columns, where the batch is the whole table."""
 
     @property
     def changes_table(self) -> bool:
         """Whether there is anything to commit."""
-        return bool(self.fragments or self.gone)
+        return bool(self.fragments or self.gone or self.schema)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """One try at a batch."""
-
-    batch: Batch
-    clock: Callable[[], datetime]
-    started_at: datetime
-    started: float = field(default_factory=time.perf_counter)
-
-    def report(
-        self,
-        status: str,
-        prepared: Prepared,
-        *,
-        version: int | None = None,
-        commit_s: float = 0.0,
-        error: str | None = None,
-    ) -> BatchReport:
-        """The ledger row of this try, ended now."""
-        return BatchReport(
-            pipeline=self.batch.pipeline,
-            sink=self.batch.sink,
-            query_id=self.batch.query_id,
-            batch_id=self.batch.batch_id,
-            status=status,
-            table_version=version,
-            counts=prepared.counts,
-            embed_s=prepared.embed_s,
-            write_s=prepared.write_s,
-            commit_s=commit_s,
-            total_s=time.perf_counter() - self.started,
-            started_at=self.started_at,
-            finished_at=self.clock(),
-            error=error,
-        )
+Prepare = Callable[[LanceTable, datetime], Prepared]
+"""Step 3: looks things up in a table at its version, and writes data files, as of a moment."""
 
 
 class CommitProtocol:
@@ -121,15 +109,15 @@ class CommitProtocol:
 
     def __init__(
         self,
+        target: Target,
         *,
-        key: str,
         create_table: Callable[[], LanceTable],
         ledger: Ledger,
         tombstones: Tombstones,
         clock: Callable[[], datetime],
         probe: Probe = no_probe,
     ) -> None:
-        self._key = key
+        self._target = target
         self._create_table = create_table
         self._ledger = ledger
         self._tombstones = tombstones
@@ -137,96 +125,142 @@ class CommitProtocol:
         self._probe = probe
         self._background = ThreadPoolExecutor(1, "freshet-sink")
         self._landed: dict[str, int] = {}
+        self._replayed_up_to: dict[str, int] = {}
+        self._fence: Fence | None = None
+        self._seen_version = 0
         self._batches = 0
 
-    def write(
-        self, batch: Batch, prepare: Callable[[LanceTable, datetime], Prepared]
-    ) -> BatchReport | None:
-        """Makes the batch take effect exactly once; None if there was nothing to do."""
-        run = _Run(batch, self._clock, self._clock())
+    def write(self, batch: Batch, prepare: Prepare) -> BatchReport | None:
+        """Makes the batch take effect exactly once; None if it had taken effect before."""
+        attempt = Attempt(batch, self._clock)
         emit("sink", "batch_started", sink=batch.sink, batch_id=batch.batch_id)
-        with self._failures_recorded(run):
-            if self._has_landed(batch):
+        with self._failures_recorded(attempt):
+            fence = self._fenced()
+            decision = self._decide(batch)
+            if decision.course is Course.SKIP:
                 emit("sink", "batch_skipped", sink=batch.sink, batch_id=batch.batch_id)
-                return None
-            table = self._create_table()
-            report = self._recover(run, table) or self._write(run, table, prepare)
+                report = None
+            elif decision.found is not None:
+                report = self._recovered(attempt, decision.found)
+            else:
+                report = self._write(attempt, fence, prepare)
         self._landed[batch.query_id] = batch.batch_id
-        self._keep_keys_indexed(table)
+        self._keep_keys_indexed()
         return report
 
-    def _has_landed(self, batch: Batch) -> bool:
+    # --- steps 1 and 2 ---------------------------------------------------------------------------
+
+    def _fenced(self) -> Fence:
+        """The lease is taken before anything is read, so that what is read stays true."""
+        if self._fence is None:
+            lease = Lease.take(self._ledger.leases, self._target, self._clock)
+            self._fence = Fence(lease, self._target)
+        return self._fence
+
+    def _decide(self, batch: Batch) -> Decision:
         with self._step(Step.SKIP, batch):  # 1
-            last = self._landed.get(batch.query_id)
-            if last is None:
-                last = self._ledger.last_landed(batch.pipeline, batch.sink, batch.query_id)
-            return last is not None and batch.batch_id <= last
+            if batch.query_id in self._landed:
+                is_landed = batch.batch_id <= self._landed[batch.query_id]
+                return Decision(Course.SKIP if is_landed else Course.WRITE)
+            landed = self._ledger.landed(batch)
+        with self._step(Step.RECOVER, batch):  # 2
+            evidence = gather(self._target, batch, landed)
+            decision = decide(evidence)
+        self._seen_version = evidence.table_version
+        if decision.notice is not None:
+            warn("sink", decision.notice, sink=batch.sink, batch_id=batch.batch_id)
+        if decision.course is Course.REPLAY and decision.last_batch is not None:
+            self._replayed_up_to[batch.query_id] = decision.last_batch
+        return decision
 
-    def _recover(self, run: _Run, table: LanceTable) -> BatchReport | None:
-        if run.batch.query_id in self._landed:
-            return None
-        with self._step(Step.RECOVER, run.batch):  # 2
-            after = self._ledger.last_version(run.batch.pipeline, run.batch.sink)
-            found = stamps.find(table, run.batch, after)
-            if found is None:
-                return None
-            prepared = Prepared(counts=found.counts)
-            report = run.report(RECOVERED, prepared, version=found.version)
-            self._ledger.record(report)
-        _announce("batch_recovered", report)
+    def _recovered(self, attempt: Attempt, found: Found) -> BatchReport:
+        """The batch is in the table; its row is not in the ledger yet."""
+        table = LanceTable.open(self._target.uri)
+        report = attempt.report(RECOVERED, found.counts, version=found.version, table=table)
+        self._ledger.record(report)
+        announce("batch_recovered", report)
         return report
 
-    def _write(
-        self,
-        run: _Run,
-        table: LanceTable,
-        prepare: Callable[[LanceTable, datetime], Prepared],
-    ) -> BatchReport | None:
-        with self._step(Step.PREPARE, run.batch):  # 3
-            prepared = prepare(table, run.started_at)
-        if prepared.counts.rows_in == 0:
-            return None
-        # Looking for the rows that leave changes nothing, so it need not wait for the burial.
-        removal = self._background.submit(table.removal, self._key, prepared.gone)
-        with self._step(Step.BURY, run.batch):  # 4
-            self._tombstones.bury(prepared.deleted, run.started_at)
-        committing = time.perf_counter()
-        with self._step(Step.COMMIT, run.batch):  # 5
-            version = self._commit(run.batch, table, prepared, removal.result())
-        commit_s = time.perf_counter() - committing
-        with self._step(Step.RECORD, run.batch):  # 6
-            report = run.report(COMMITTED, prepared, version=version, commit_s=commit_s)
-            self._ledger.record(report)
-        _announce("batch_committed", report)
-        return report
+    # --- steps 3 to 6 ----------------------------------------------------------------------------
 
-    def _commit(
-        self, batch: Batch, table: LanceTable, prepared: Prepared, removal: Removal | None
-    ) -> int:
-        if not prepared.changes_table:
-            return table.version
-        stamp = batch.stamp_with(prepared.counts)
-        pinned = table.version
-        for attempt in range(1, _MAX_CONFLICTS):
+    def _write(self, attempt: Attempt, fence: Fence, prepare: Prepare) -> BatchReport:
+        for preparation in range(1, _MAX_PREPARATIONS + 1):
+            table = self._create_table()
+            twins = stamps.find_all(table, attempt.batch, self._seen_version)
+            if twins:
+                fence.lease.check()
+                return self._recovered(attempt, twins[0])
             try:
-                return table.commit(removal, prepared.fragments, stamp)
-            except CommitConflictError:
-                warn("sink", "commit_conflict", batch_id=batch.batch_id, attempt=attempt)
-                table = table.reopened()
-                removal = table.removal(self._key, prepared.gone)
-            except StoreError as error:
-                return _look_for(table, batch, pinned, error)
-        return table.commit(removal, prepared.fragments, stamp)
+                return self._write_at(attempt, fence, table, prepare)
+            except RowsChangedError:
+                warn("sink", "rows_changed", batch_id=attempt.batch.batch_id)
+                if preparation == _MAX_PREPARATIONS:
+                    raise
+        raise AssertionError("unreachable")
 
-    def _keep_keys_indexed(self, table: LanceTable) -> None:
+    def _write_at(
+        self, attempt: Attempt, fence: Fence, table: LanceTable, prepare: Prepare
+    ) -> BatchReport:
+        batch = attempt.batch
+        with self._step(Step.PREPARE, batch):  # 3
+            prepared = prepare(table, attempt.started_at)
+        with self._files_discarded(fence, table, prepared):
+            # Looking for the rows that leave changes nothing, so it need not wait for the burial.
+            removal = self._background.submit(fence.removal, table, prepared)
+            with self._step(Step.BURY, batch):  # 4
+                self._tombstones.bury(prepared.deleted, attempt.started_at)
+            committing = time.perf_counter()
+            with self._step(Step.COMMIT, batch):  # 5
+                landing = self._land(batch, fence, table, prepared, removal.result())
+        if landing.twin is not None:
+            if not fence.may_have_landed:
+                try_to_discard(table, prepared.fragments)
+            return self._recovered(attempt, landing.twin)
+        commit_s = time.perf_counter() - committing
+        with self._step(Step.RECORD, batch):  # 6
+            fence.lease.check()
+            report = attempt.report(
+                self._status_of(batch),
+                prepared.counts,
+                version=landing.version,
+                table=table,
+                embed_s=prepared.embed_s,
+                write_s=prepared.write_s,
+                commit_s=commit_s,
+            )
+            self._ledger.record(report)
+        self._seen_version = landing.version
+        announce("batch_committed", report)
+        return report
+
+    def _land(
+        self,
+        batch: Batch,
+        fence: Fence,
+        table: LanceTable,
+        prepared: Prepared,
+        removal: Removal | None,
+    ) -> Landing:
+        if prepared.changes_table:
+            return fence.land(batch, table, prepared, removal)
+        return Landing(table.version)
+
+    def _status_of(self, batch: Batch) -> str:
+        is_replay = batch.batch_id <= self._replayed_up_to.get(batch.query_id, -1)
+        return REPLAYED if is_replay else COMMITTED
+
+    def _keep_keys_indexed(self) -> None:
         """Look-ups scan what the key's BTREE does not cover; a failure here costs only speed."""
         self._batches += 1
-        if self._batches % _INDEX_KEYS_EVERY:
+        key = self._target.key
+        if key is None or self._batches % _INDEX_KEYS_EVERY:
             return
         try:
-            table.reopened().index_new_keys(self._key)
-        except StoreError as error:
+            LanceTable.open(self._target.uri).index_new_keys(key)
+        except (StoreError, TableMissingError) as error:
             warn("sink", "key_index_failed", error=error)
+
+    # --- around the steps ------------------------------------------------------------------------
 
     @contextmanager
     def _step(self, step: Step, batch: Batch) -> Iterator[None]:
@@ -235,15 +269,28 @@ class CommitProtocol:
         self._probe(step, "after", batch.batch_id)
 
     @contextmanager
-    def _failures_recorded(self, run: _Run) -> Iterator[None]:
+    def _files_discarded(
+        self, fence: Fence, table: LanceTable, prepared: Prepared
+    ) -> Iterator[None]:
+        """After an error, data files go if the batch surely did not land, and stay otherwise."""
+        fence.may_have_landed = False
+        try:
+            yield
+        except Exception:
+            if not fence.may_have_landed:
+                try_to_discard(table, prepared.fragments)
+            raise
+
+    @contextmanager
+    def _failures_recorded(self, attempt: Attempt) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # 7
             # What is remembered may be wrong now: the next try starts as after a restart.
-            self._landed.pop(run.batch.query_id, None)
+            self._landed.pop(attempt.batch.query_id, None)
             sentence = f"{type(error).__name__}: {error}"[:2_000]
-            warn("sink", "batch_failed", batch_id=run.batch.batch_id, error=sentence)
-            self._record_failure(run.report(FAILED, Prepared(), error=sentence))
+            warn("sink", "batch_failed", batch_id=attempt.batch.batch_id, error=sentence)
+            self._record_failure(attempt.report(FAILED, Counts(), error=sentence))
             raise
 
     def _record_failure(self, report: BatchReport) -> None:
@@ -254,34 +301,9 @@ class CommitProtocol:
             warn("sink", "failure_not_recorded", batch_id=report.batch_id, error=error)
 
 
-def _look_for(table: LanceTable, batch: Batch, after: int, error: StoreError) -> int:
-    """The version of a commit whose answer was lost; the error again if it did not land."""
+def try_to_discard(table: LanceTable, fragments: Sequence[str]) -> None:
+    """Removes data files that surely did not land; what cannot be removed costs only space."""
     try:
-        found = stamps.find(table.reopened(), batch, after)
-    except (StoreError, HistoryMissingError) as blind:
-        raise CommitUnknownError(table=table.uri, batch_id=batch.batch_id, cause=error) from blind
-    if found is None:
-        raise error
-    warn("sink", "commit_found", batch_id=batch.batch_id, table_version=found.version)
-    return found.version
-
-
-def _announce(event: str, report: BatchReport) -> None:
-    counts = report.counts
-    emit(
-        "sink",
-        event,
-        sink=report.sink,
-        batch_id=report.batch_id,
-        table_version=report.table_version,
-        rows_in=counts.rows_in,
-        upserted=counts.rows_upserted,
-        deleted=counts.rows_deleted,
-        stale=counts.rows_stale,
-        embedded=counts.rows_embedded,
-        reused=counts.rows_reused,
-        embed_s=report.embed_s,
-        write_s=report.write_s,
-        commit_s=report.commit_s,
-        duration_s=report.total_s,
-    )
+        table.discard(fragments)
+    except StoreError as error:
+        warn("sink", "files_left_behind", files=len(fragments), error=error)

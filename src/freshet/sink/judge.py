@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Event(NamedTuple):
     """What an event says of its key."""
 
-    key: str
+    key: str | int
     version: str
     is_deleted: bool
 
@@ -30,7 +30,7 @@ def newest(events: Sequence[Event]) -> list[int]:
 
     The same choice as `ordering.latest` makes, for events that are at hand already.
     """
-    best: dict[str, int] = {}
+    best: dict[str | int, int] = {}
     for position, event in enumerate(events):
         held = best.setdefault(event.key, position)
         if (event.version, event.is_deleted) > (events[held].version, events[held].is_deleted):
@@ -39,7 +39,9 @@ def newest(events: Sequence[Event]) -> list[int]:
 
 
 def judge(
-    events: Sequence[Event], current: Mapping[str, str], tombstones: Mapping[str, str]
+    events: Sequence[Event],
+    current: Mapping[str | int, str],
+    tombstones: Mapping[str, str],
 ) -> Verdict:
     """Sorts the events of a batch, one a key, against the versions that are known of their keys.
 
@@ -48,7 +50,7 @@ def judge(
     """
     upserts, deletes, stale, unchanged = [], [], 0, 0
     for position, event in enumerate(events):
-        have, buried = current.get(event.key, ""), tombstones.get(event.key, "")
+        have, buried = current.get(event.key, ""), tombstones.get(str(event.key), "")
         if event.is_deleted:
             if event.version < max(have, buried):
                 stale += 1
@@ -61,3 +63,10 @@ def judge(
         else:
             upserts.append(position)
     return Verdict(tuple(upserts), tuple(deletes), stale, unchanged)
+
+
+def take_all(events: Sequence[Event]) -> Verdict:
+    """Without versions every event counts: the batch is newer than everything before it."""
+    upserts = tuple(place for place, event in enumerate(events) if not event.is_deleted)
+    deletes = tuple(place for place, event in enumerate(events) if event.is_deleted)
+    return Verdict(upserts, deletes, 0, 0)

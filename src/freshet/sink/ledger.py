@@ -1,29 +1,22 @@
 """The ledger: one row a batch, written after its commit. Ledger and instrument panel in one."""
 
-from dataclasses import asdict, dataclass, fields
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final
 
 from freshet import schemas
+from freshet.events import emit
+from freshet.sink.stamps import Batch, Counts
 from freshet.stores.delta_tables import SmallTable
+from freshet.stores.lance_tables import TABLE_ID, LanceTable
 from freshet.stores.sql import is_among, quoted
 
 COMMITTED: Final = "committed"
 RECOVERED: Final = "recovered"
+REPLAYED: Final = "replayed"
 FAILED: Final = "failed"
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What a batch did, counted in records; `reused` and `embedded` count pieces of text."""
-
-    rows_in: int = 0
-    rows_upserted: int = 0
-    rows_deleted: int = 0
-    rows_stale: int = 0
-    rows_unchanged: int = 0
-    rows_reused: int = 0
-    rows_embedded: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,11 +37,73 @@ class BatchReport:
     started_at: datetime
     finished_at: datetime
     error: str | None = None
+    offsets: str | None = None
+    table_id: str | None = None
 
     def as_row(self) -> dict[str, Any]:
         """The columns of the ledger."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "counts"}
         return own | asdict(self.counts)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try at a batch."""
+
+    batch: Batch
+    clock: Callable[[], datetime]
+    started_at: datetime = field(init=False)
+    started: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        """The try begins now."""
+        object.__setattr__(self, "started_at", self.clock())
+
+    def report(
+        self,
+        status: str,
+        counts: Counts,
+        *,
+        version: int | None = None,
+        table: LanceTable | None = None,
+        embed_s: float = 0.0,
+        write_s: float = 0.0,
+        commit_s: float = 0.0,
+        error: str | None = None,
+    ) -> BatchReport:
+        """The ledger row of this try, ended now."""
+        return BatchReport(
+            pipeline=self.batch.pipeline,
+            sink=self.batch.sink,
+            query_id=self.batch.query_id,
+            batch_id=self.batch.batch_id,
+            status=status,
+            table_version=version,
+            counts=counts,
+            embed_s=embed_s,
+            write_s=write_s,
+            commit_s=commit_s,
+            total_s=time.perf_counter() - self.started,
+            started_at=self.started_at,
+            finished_at=self.clock(),
+            error=error,
+            offsets=self.batch.offsets,
+            table_id=None if table is None else table.metadata.get(TABLE_ID, ""),
+        )
+
+
+@dataclass(frozen=True)
+class Landed:
+    """What the ledger knows of a sink, seen from one batch."""
+
+    last_versions: Mapping[str, int] = field(default_factory=dict)
+    """By table id: the newest version that the sink is known to have written or seen."""
+    last_batch: int | None = None
+    """The newest landed batch of this batch's query."""
+    table_id: str | None = None
+    """The table that it landed in."""
+    offsets: str | None = None
+    """Where the batch of this number ended, if it landed."""
 
 
 class Ledger:
@@ -61,20 +116,34 @@ class Ledger:
 
     def __init__(self, uri: str) -> None:
         self._table = SmallTable(uri, schemas.LEDGER)
+        self.leases = SmallTable(f"{uri}_leases", schemas.LEASES)
+        """Who writes for which sink; a small table beside the ledger."""
 
     def record(self, report: BatchReport) -> None:
         """Adds one row."""
         self._table.append([report.as_row()])
 
-    def last_landed(self, pipeline: str, sink: str, query_id: str) -> int | None:
-        """The newest landed batch of one query; None if it has none."""
-        where = f"{_landed(pipeline, sink)} AND query_id = {quoted(query_id)}"
-        return max((row["batch_id"] for row in self._table.read(["batch_id"], where)), default=None)
-
-    def last_version(self, pipeline: str, sink: str) -> int:
-        """The newest table version that any query of the sink is known to have written, or 0."""
-        rows = self._table.read(["table_version"], _landed(pipeline, sink))
-        return max((row["table_version"] for row in rows), default=0)
+    def landed(self, batch: Batch) -> Landed:
+        """What is on record of a batch's sink and query; holds one row of each table at most."""
+        columns = ["query_id", "batch_id", "table_version", "table_id", "offsets", "finished_at"]
+        versions: dict[str, int] = {}
+        newest: dict[str, Any] | None = None
+        same: dict[str, Any] | None = None
+        for rows in self._table.scan(columns, _landed(batch.pipeline, batch.sink)):
+            for row in rows.to_pylist():
+                table = row["table_id"]
+                versions[table] = max(versions.get(table, 0), row["table_version"])
+                if row["query_id"] != batch.query_id:
+                    continue
+                newest = max(newest or row, row, key=_batch_id)
+                if row["batch_id"] == batch.batch_id:
+                    same = max(same or row, row, key=_end)
+        return Landed(
+            versions,
+            None if newest is None else newest["batch_id"],
+            None if newest is None else newest["table_id"],
+            None if same is None else same["offsets"],
+        )
 
     def latest(self, pipeline: str, sink: str) -> dict[str, Any] | None:
         """The row of the batch that ended last, whatever its status."""
@@ -91,8 +160,34 @@ def _of(pipeline: str, sink: str) -> str:
 
 
 def _landed(pipeline: str, sink: str) -> str:
-    return f"{_of(pipeline, sink)} AND {is_among('status', (COMMITTED, RECOVERED))}"
+    return f"{_of(pipeline, sink)} AND {is_among('status', (COMMITTED, RECOVERED, REPLAYED))}"
 
 
 def _end(row: dict[str, Any]) -> Any:
     return row["finished_at"]
+
+
+def _batch_id(row: dict[str, Any]) -> int:
+    return int(row["batch_id"])
+
+
+def announce(event: str, report: BatchReport) -> None:
+    """Logs how a batch ended."""
+    counts = report.counts
+    emit(
+        "sink",
+        event,
+        sink=report.sink,
+        batch_id=report.batch_id,
+        table_version=report.table_version,
+        rows_in=counts.rows_in,
+        upserted=counts.rows_upserted,
+        deleted=counts.rows_deleted,
+        stale=counts.rows_stale,
+        embedded=counts.rows_embedded,
+        reused=counts.rows_reused,
+        embed_s=report.embed_s,
+        write_s=report.write_s,
+        commit_s=report.commit_s,
+        duration_s=report.total_s,
+    )

@@ -1,79 +1,26 @@
-"""Step 3 of the commit protocol, on an executor: judge a partition's events, write data files.
+"""Step 3 of the commit protocol for keyed rows, on an executor: judge events, make rows."""
 
-What comes back to the driver is small: fragment metadata, keys and counts. Vectors never do.
-"""
-
-import pickle
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
 
 from freshet.errors import SinkError
 from freshet.rows import BuiltRows, CurrentRows, RowBuilder
-from freshet.sink.judge import Event, Verdict, judge, newest
+from freshet.sink.judge import Event, Verdict, judge, newest, take_all
+from freshet.sink.parts_executor import Part, TooMuchForOneTaskError, hand_over
 from freshet.sink.tombstones import buried
 from freshet.stores.lance_tables import LanceTable
-
-PART: Final = "part"
-PARTS: Final = pa.schema([(PART, pa.binary())])
-
 
 # What one task does about as fast as several, counting what it takes to start them.
 MOST_RECORDS_ALONE: Final = 2_000
 
 _RECORDS_AT_ONCE: Final = 4_096
-
-
-@dataclass
-class Part:
-    """What one task made of its share of a batch. Pickled to the driver."""
-
-    rows_in: int = 0
-    is_refused: bool = False
-    fragments: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    """Keys whose current rows leave the table."""
-    deleted: dict[str, str] = field(default_factory=dict)
-    """Deleted keys with the versions that deleted them."""
-    upserted: int = 0
-    stale: int = 0
-    unchanged: int = 0
-    reused: int = 0
-    embedded: int = 0
-    embed_s: float = 0.0
-    build_s: float = 0.0
-    write_s: float = 0.0
-
-    @classmethod
-    def of(cls, made: pa.RecordBatch) -> Self:
-        """The part that a task sent."""
-        part: Self = pickle.loads(made.column(PART)[0].as_py())  # noqa: S301 - our own executors'
-        return part
-
-    def add_verdict(self, verdict: Verdict, events: Sequence[Event], current: set[str]) -> None:
-        """Counts one slice; remembers which current rows must leave and what is buried."""
-        self.upserted += len(verdict.upserts)
-        self.stale += verdict.stale
-        self.unchanged += verdict.unchanged
-        self.deleted |= {events[place].key: events[place].version for place in verdict.deletes}
-        touched = (events[place].key for place in chain(verdict.upserts, verdict.deletes))
-        self.gone += [key for key in touched if key in current]
-
-    def add_built(self, built: BuiltRows) -> None:
-        """Counts the rows made of one slice."""
-        self.reused += built.reused
-        self.embedded += built.embedded
-        self.embed_s += built.embed_s
-
-
-class _TooMuchForOneTaskError(Exception):
-    """The batch should be spread over several tasks; nothing was written."""
 
 
 @dataclass(frozen=True)
@@ -88,23 +35,23 @@ class Preparation:
     version: int
     tombstones_uri: str
     key: str
-    record_version: str
-    deleted: str
+    record_version: str | None
+    """None: later batches win, and a batch holds a key once."""
+    deleted: str | None
+    """None: nothing is ever deleted."""
     builder: RowBuilder
     at: datetime
     is_alone: bool = False
     """Whether this is the batch's only task: it then takes a small batch and refuses others."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One pickled `Part`, or none for an empty partition."""
+        """One part and rows that are too few for a file, or nothing for an empty partition."""
         try:
             records = self._held(batches)
-            part = None if records is None else self._prepare(records)
-        except _TooMuchForOneTaskError:
-            part = Part(is_refused=True)
-        if part is not None:
-            # One opaque value: Spark would take longer over lists of keys than over the rest.
-            yield pa.RecordBatch.from_pylist([{PART: pickle.dumps(part)}], schema=PARTS)
+            if records is not None:
+                yield from self._prepare(records)
+        except TooMuchForOneTaskError:
+            yield Part(is_refused=True).sent()
 
     def _held(self, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
         """All records of the partition; None if there are none."""
@@ -114,16 +61,24 @@ class Preparation:
             held.append(batch)
             count += batch.num_rows
             if self.is_alone and count > MOST_RECORDS_ALONE:
-                raise _TooMuchForOneTaskError
+                raise TooMuchForOneTaskError
         return pa.Table.from_batches(held) if count else None
 
-    def _prepare(self, records: pa.Table) -> Part:
+    def _prepare(self, records: pa.Table) -> Iterator[pa.RecordBatch]:
         table, part = LanceTable.open(self.uri, version=self.version), Part(records.num_rows)
-        started = time.perf_counter()
-        winners = records.take(pa.array(newest(self._events(records)), pa.int64()))
-        part.fragments = _write(table, self.builder.schema, self._rows(winners, table, part))
-        part.write_s = time.perf_counter() - started - part.build_s
-        return part
+        winners = records.take(pa.array(self._newest(records), pa.int64()))
+        rows = self._rows(winners, table, part)
+        return hand_over(part, table, self.builder.schema, rows, is_alone=self.is_alone)
+
+    def _newest(self, records: pa.Table) -> list[int]:
+        events = self._events(records)
+        chosen = newest(events)
+        if self.record_version is None and len(chosen) < len(events):
+            raise SinkError(
+                f"a {self.key} stands more than once in a batch, and without a version nothing "
+                'tells which row is newer: name a column, version="…", or aggregate the rows'
+            )
+        return chosen
 
     def _rows(self, records: pa.Table, table: LanceTable, part: Part) -> Iterator[pa.RecordBatch]:
         for start in range(0, records.num_rows, _RECORDS_AT_ONCE):
@@ -136,40 +91,67 @@ class Preparation:
         self, records: pa.Table, table: LanceTable, part: Part
     ) -> Sequence[pa.RecordBatch]:
         events = self._events(records)
-        keys = [event.key for event in events]
-        columns = [self.key, self.record_version, *self.builder.needs]
-        with ThreadPoolExecutor(1) as background:
-            graves = background.submit(buried, self.tombstones_uri, keys)
-            found = table.lookup(self.key, keys, columns)
-        have = dict(_tuples(found, self.key, self.record_version))
-        verdict = judge(events, have, graves.result())
-        part.add_verdict(verdict, events, set(have))
+        found, verdict = self._judged(events, table)
+        _add_verdict(part, verdict, events, set(found.column(self.key).to_pylist()))
         if not verdict.upserts:
             return ()
         upserts = records.take(pa.array(verdict.upserts))
         current = CurrentRows(found, table.take)
         built = self.builder.build(upserts, current, self.at, is_alone=self.is_alone)
         if built is None:
-            raise _TooMuchForOneTaskError
-        part.add_built(built)
-        batches: list[pa.RecordBatch] = built.rows.to_batches()
+            raise TooMuchForOneTaskError
+        _add_built(part, built)
+        batches: list[pa.RecordBatch] = built.rows.combine_chunks().to_batches()
         return batches
 
+    def _judged(self, events: Sequence[Event], table: LanceTable) -> tuple[pa.Table, Verdict]:
+        """The current rows of the events' keys, and what they make of the events."""
+        keys = [event.key for event in events]
+        if self.record_version is None:
+            return table.lookup(self.key, keys, [self.key, *self.builder.needs]), take_all(events)
+        columns = [self.key, self.record_version, *self.builder.needs]
+        with ThreadPoolExecutor(1) as background:
+            graves = background.submit(buried, self.tombstones_uri, keys)
+            found = table.lookup(self.key, keys, columns)
+        have = dict(_tuples(found, self.key, self.record_version))
+        return found, judge(events, have, graves.result())
+
     def _events(self, records: pa.Table) -> list[Event]:
-        columns = (self.key, self.record_version, self.deleted)
-        for name in columns[:2]:
-            if records.column(name).null_count:
+        for name in (self.key, self.record_version, self.deleted):
+            if name is not None and records.column(name).null_count:
                 raise SinkError(f"there are rows without a {name}: leave them out with a filter")
-        return [Event(*values) for values in _tuples(records, *columns)]
+        keys = records.column(self.key).to_pylist()
+        versions = _values(records, self.record_version, "")
+        return [
+            Event(*event)
+            for event in zip(keys, versions, _values(records, self.deleted, False), strict=True)
+        ]
+
+
+def _values(table: pa.Table, column: str | None, otherwise: Any) -> list[Any]:
+    if column is None:
+        return [otherwise] * table.num_rows
+    values: list[Any] = table.column(column).to_pylist()
+    return values
 
 
 def _tuples(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(table.column(name).to_pylist() for name in columns), strict=True)
 
 
-def _write(table: LanceTable, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> list[str]:
-    first = next(rows, None)
-    if first is None:
-        return []
-    reader = pa.RecordBatchReader.from_batches(schema, chain([first], rows))
-    return table.write_files(reader)
+def _add_verdict(
+    part: Part, verdict: Verdict, events: Sequence[Event], current: set[str | int]
+) -> None:
+    """Counts one slice; remembers which current rows must leave and what is buried."""
+    part.upserted += len(verdict.upserts)
+    part.stale += verdict.stale
+    part.unchanged += verdict.unchanged
+    part.deleted |= {events[place].key: events[place].version for place in verdict.deletes}
+    touched = (events[place].key for place in chain(verdict.upserts, verdict.deletes))
+    part.gone += [key for key in touched if key in current]
+
+
+def _add_built(part: Part, built: BuiltRows) -> None:
+    part.reused += built.reused
+    part.embedded += built.embedded
+    part.embed_s += built.embed_s

@@ -1,14 +1,33 @@
 """Stamps: how a commit in a table's own history is known as a batch's."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Final
 
 from freshet.errors import HistoryMissingError, StoreError
-from freshet.sink.ledger import Counts
+from freshet.stores.lance_commits import Commit
 from freshet.stores.lance_tables import LanceTable
 
-_COUNTS = "freshet.counts"
+_PIPELINE: Final = "freshet.pipeline"
+_SINK: Final = "freshet.sink"
+_QUERY: Final = "freshet.query"
+_BATCH: Final = "freshet.batch"
+_WRITER: Final = "freshet.writer"
+_OFFSETS: Final = "freshet.offsets"
+_COUNTS: Final = "freshet.counts"
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a batch did, counted in records; `reused` and `embedded` count pieces of text."""
+
+    rows_in: int = 0
+    rows_upserted: int = 0
+    rows_deleted: int = 0
+    rows_stale: int = 0
+    rows_unchanged: int = 0
+    rows_reused: int = 0
+    rows_embedded: int = 0
 
 
 @dataclass(frozen=True)
@@ -19,51 +38,95 @@ class Batch:
     sink: str
     query_id: str
     batch_id: int
+    offsets: str | None = None
+    """Digest of where the batch ends in its sources; None if that is not known."""
 
-    @property
-    def stamp(self) -> dict[str, str]:
-        """What marks a commit as this batch's."""
-        return {
-            "freshet.pipeline": self.pipeline,
-            "freshet.sink": self.sink,
-            "freshet.query": self.query_id,
-            "freshet.batch": str(self.batch_id),
+    def stamp(self, writer: str, counts: Counts) -> dict[str, str]:
+        """What marks a commit as this batch's, with all that its ledger row needs."""
+        stamp = {
+            _PIPELINE: self.pipeline,
+            _SINK: self.sink,
+            _QUERY: self.query_id,
+            _BATCH: str(self.batch_id),
+            _WRITER: writer,
+            _COUNTS: json.dumps(asdict(counts)),
         }
-
-    def stamp_with(self, counts: Counts) -> dict[str, str]:
-        """The stamp and what the batch did, so that a lost ledger row can be written again."""
-        return self.stamp | {_COUNTS: json.dumps(asdict(counts))}
+        return stamp if self.offsets is None else stamp | {_OFFSETS: self.offsets}
 
 
 @dataclass(frozen=True)
 class Found:
-    """A commit that carries the stamp."""
+    """A commit that carries a stamp."""
 
     version: int
+    query_id: str
+    batch_id: int
+    writer: str
+    offsets: str | None
     counts: Counts
 
+    def is_of(self, batch: Batch) -> bool:
+        """Whether it is the commit of this very batch."""
+        return (self.query_id, self.batch_id) == (batch.query_id, batch.batch_id)
 
-def find(table: LanceTable, batch: Batch, after: int) -> Found | None:
-    """The batch's commit among those after a version.
 
-    Raises `HistoryMissingError` if one of them cannot be read: it may be the one.
-    """
-    looked_at = after
+@dataclass(frozen=True)
+class Past:
+    """What a table's history tells of a sink, from its newest commit back to a known one."""
+
+    newest: Found | None = None
+    """The sink's newest commit, whatever query and batch it is of."""
+    restored_at: int | None = None
+    """A version after that commit which put an older state of the table back."""
+    missing: int | None = None
+    """A version that was cleaned away before such a commit was found."""
+
+
+def look_back(table: LanceTable, batch: Batch, after: int) -> Past:
+    """Reads the history back to the newest commit of the batch's sink, or to a known version."""
+    restored_at, looked_at = None, table.version + 1
     try:
-        for version, properties in table.stamps(after):
-            looked_at = version
-            if batch.stamp.items() <= properties.items():
-                return Found(version, _counts(properties))
+        for commit in table.history(after):
+            looked_at = commit.version
+            if commit.kind == "Restore":
+                restored_at = commit.version
+            if _is_of_sink(commit, batch):
+                return Past(_found(commit), restored_at)
+    except StoreError:
+        return Past(None, restored_at, looked_at - 1)
+    return Past(None, restored_at)
+
+
+def find_all(table: LanceTable, batch: Batch, after: int) -> list[Found]:
+    """The commits of this very batch after a version, oldest first; there should be one at most.
+
+    Raises `HistoryMissingError` if one of the versions was cleaned away: it may be the one.
+    """
+    found, looked_at = [], table.version + 1
+    try:
+        for commit in table.history(after):
+            looked_at = commit.version
+            if _is_of_sink(commit, batch) and _found(commit).is_of(batch):
+                found.append(_found(commit))
     except StoreError as error:
         raise HistoryMissingError(
-            table=table.uri,
-            batch_id=batch.batch_id,
-            first=after + 1,
-            last=table.version,
-            missing=looked_at + 1,
+            table=table.uri, batch_id=batch.batch_id, missing=looked_at - 1
         ) from error
-    return None
+    return found[::-1]
 
 
-def _counts(properties: Mapping[str, str]) -> Counts:
-    return Counts(**json.loads(properties[_COUNTS]))
+def _is_of_sink(commit: Commit, batch: Batch) -> bool:
+    stamp = commit.properties
+    return (stamp.get(_PIPELINE), stamp.get(_SINK)) == (batch.pipeline, batch.sink)
+
+
+def _found(commit: Commit) -> Found:
+    stamp = commit.properties
+    return Found(
+        version=commit.version,
+        query_id=stamp[_QUERY],
+        batch_id=int(stamp[_BATCH]),
+        writer=stamp[_WRITER],
+        offsets=stamp.get(_OFFSETS),
+        counts=Counts(**json.loads(stamp[_COUNTS])),
+    )

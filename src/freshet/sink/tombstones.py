@@ -25,14 +25,14 @@ class Tombstones:
         self.uri = uri
         self._burials = 0
 
-    def bury(self, deleted: Mapping[str, str], at: datetime) -> None:
+    def bury(self, deleted: Mapping[str | int, str], at: datetime) -> None:
         """Adds keys with the versions that deleted them, in one commit."""
         if not deleted:
             return
         table = LanceTable.create(self.uri, schemas.TOMBSTONES, key="key")
         rows = pa.Table.from_arrays(
             [
-                pa.array(deleted.keys(), pa.string()),
+                pa.array(map(str, deleted), pa.string()),
                 pa.array(deleted.values(), pa.string()),
                 pa.repeat(pa.scalar(at, schemas.UTC_TIME), len(deleted)),
             ],
@@ -50,13 +50,13 @@ class Tombstones:
             table.reopened().index_new_keys("key")
 
 
-def buried(uri: str, keys: Sequence[str]) -> dict[str, str]:
+def buried(uri: str, keys: Sequence[str | int]) -> dict[str, str]:
     """The greatest version at which each of these keys was deleted; runs on executors too."""
     try:
         table = LanceTable.open(uri)
     except TableMissingError:
         return {}
-    found = table.lookup("key", keys, ["key", "record_version"])
+    found = table.lookup("key", [str(key) for key in keys], ["key", "record_version"])
     pairs = zip(
         *(found.column(name).to_pylist() for name in ("key", "record_version")), strict=True
     )

@@ -77,6 +77,15 @@ class SmallTable:
         """How many rows there are, from the log alone."""
         return sum(_row_counts(DeltaTable(self.uri))) if exists(self.uri) else 0
 
+    def version(self) -> int:
+        """The newest version, whoever wrote it; makes the table on first use."""
+        try:
+            table = self._opened_for_write()
+            table.update_incremental()
+            return int(table.version())
+        except (DeltaError, OSError) as error:
+            raise StoreError("read the log of", self.uri, error) from error
+
     def _opened_for_write(self) -> DeltaTable:
         if self._table is None:
             create(self.uri, self.schema, _UPKEEP)

@@ -70,6 +70,17 @@ def list_names(uri: str) -> list[str]:
     return [info.base_name for info in infos if info.type == pafs.FileType.File]
 
 
+def delete_file(uri: str) -> None:
+    """Removes a file; does nothing if it is gone already."""
+    system, path = _resolve(uri)
+    try:
+        system.delete_file(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError("delete", uri, error) from error
+
+
 def _resolve(uri: str) -> tuple[pafs.FileSystem, str]:
     if "://" not in uri:
         return pafs.LocalFileSystem(), uri

@@ -6,20 +6,23 @@ load it after its own start.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, Self
+from uuid import uuid4
 
 import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance import FragmentMetadata, LanceDataset, LanceOperation, Session, Transaction  # type: ignore[attr-defined]
-from lance.commit import CommitConflictError as LanceConflictError
 from lance.fragment import write_fragments
 
-from freshet.errors import CommitConflictError, StoreError, TableMissingError
+from freshet.errors import StoreError, TableMissingError
+from freshet.stores import file_systems
+from freshet.stores.lance_commits import Commit, files_of, joined, translating
 from freshet.stores.sql import is_among
 
+TABLE_ID: Final = "freshet.table"
+"""Where a table's metadata says which table it is: another one at the same place has another."""
 ROW_ID: Final = "_rowid"
 _KEYS_PER_FILTER: Final = 1_000
 # Measured: a key found through the BTREE costs as much as scanning 64 rows of small columns, and a
@@ -73,21 +76,27 @@ class LanceTable:
 
     @classmethod
     def create(
-        cls, uri: str, schema: pa.Schema, *, key: str, metadata: Mapping[str, str] | None = None
+        cls,
+        uri: str,
+        schema: pa.Schema,
+        *,
+        key: str | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> Self:
-        """The table, made empty and with a BTREE on its key if it is not there.
+        """The table, made empty and with a BTREE on its key (if it has one) if it is not there.
 
         Stable row ids cannot be switched on later; with them compaction leaves indexes alone.
         """
         try:
             table = cls.open(uri)
         except TableMissingError:
-            empty = schema.with_metadata(dict(metadata or {})).empty_table()
-            with _translating("create", uri):
+            identity = {TABLE_ID: uuid4().hex}
+            empty = schema.with_metadata({**(metadata or {}), **identity}).empty_table()
+            with translating("create", uri):
                 lance.write_dataset(empty, uri, mode="create", enable_stable_row_ids=True)
             table = cls.open(uri)
-        if table._index_on(key) is None:
-            with _translating("index the key of", uri):
+        if key is not None and table._index_on(key) is None:
+            with translating("index the key of", uri):
                 table._dataset.create_scalar_index(key, "BTREE", name=f"{key}_idx")
             table = table.reopened()
         return table
@@ -119,7 +128,7 @@ class LanceTable:
 
     def count(self, where: str | None = None) -> int:
         """Rows of this version."""
-        with _translating("count the rows of", self.uri):
+        with translating("count the rows of", self.uri):
             return int(self._dataset.count_rows(filter=where))
 
     def read(self, columns: Sequence[str], fragment_ids: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -130,7 +139,7 @@ class LanceTable:
             if fragment is not None:
                 yield from fragment.to_batches(columns=list(columns))
 
-    def lookup(self, column: str, values: Sequence[str], columns: Sequence[str]) -> pa.Table:
+    def lookup(self, column: str, values: Sequence[Any], columns: Sequence[str]) -> pa.Table:
         """Rows whose column holds one of the values, with their ids; holds only the rows found.
 
         By index, or by a scan where that is cheaper; so the columns should be small ones.
@@ -139,7 +148,7 @@ class LanceTable:
         rows = self.count()
         if not values or rows == 0:
             return schema.empty_table()
-        with _translating("look up keys in", self.uri):
+        with translating("look up keys in", self.uri):
             scan = rows + len(self.fragment_ids) * _SCANNED_ROWS_PER_FRAGMENT
             if scan <= len(values) * _SCANNED_ROWS_PER_KEY:
                 batches = self._scan_for(column, values, columns)
@@ -147,9 +156,9 @@ class LanceTable:
             return pa.concat_tables(self._seek(column, values, columns)).cast(schema)
 
     def _scan_for(
-        self, column: str, values: Sequence[str], columns: Sequence[str]
+        self, column: str, values: Sequence[Any], columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
-        among = pa.array(values, pa.string())
+        among = pa.array(values, self.schema.field(column).type)
         scan = self._dataset.to_batches(
             columns=list(columns), with_row_id=True, batch_size=_SCAN_BATCH_ROWS
         )
@@ -157,7 +166,7 @@ class LanceTable:
             yield batch.filter(pc.is_in(batch.column(column), among))
 
     def _seek(
-        self, column: str, values: Sequence[str], columns: Sequence[str]
+        self, column: str, values: Sequence[Any], columns: Sequence[str]
     ) -> Iterator[pa.Table]:
         for start in range(0, len(values), _KEYS_PER_FILTER):
             some = is_among(column, values[start : start + _KEYS_PER_FILTER])
@@ -165,7 +174,7 @@ class LanceTable:
 
     def take(self, row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Rows by their ids, in the order of the ids."""
-        with _translating("read rows of", self.uri):
+        with translating("read rows of", self.uri):
             return self._dataset._take_rows(list(row_ids), columns=list(columns))
 
     def nearest(
@@ -179,26 +188,26 @@ class LanceTable:
     ) -> pa.Table:
         """The k rows nearest to a vector, `_distance` last; the filter is applied before."""
         query = {"column": "vector", "q": vector, "k": k, "metric": metric}
-        with _translating("search", self.uri):
+        with translating("search", self.uri):
             return self._dataset.to_table(
                 columns=[*columns, "_distance"], nearest=query, filter=where, prefilter=True
             )
 
     def write_files(self, rows: pa.RecordBatchReader) -> list[str]:
         """Writes data files that no version holds yet; returns their fragments as JSON."""
-        with _translating("write data files of", self.uri):
+        with translating("write data files of", self.uri):
             written = write_fragments(rows, self._dataset, enable_stable_row_ids=True)
         return [json.dumps(fragment.to_json()) for fragment in written]
 
-    def removal(self, key: str, gone: Sequence[str]) -> Removal | None:
+    def removal(self, key: str, gone: Sequence[Any]) -> Removal | None:
         """Prepares that all rows of some keys leave; nothing is visible before the commit.
 
         Writes deletion files that no version names yet.
         """
         if not gone:
             return None
-        keys = pa.table({key: pa.array(gone, pa.string())})
-        with _translating("find the rows to delete in", self.uri):
+        keys = pa.table({key: pa.array(gone, self.schema.field(key).type)})
+        with translating("find the rows to delete in", self.uri):
             builder = self._dataset.merge_insert(key).when_matched_delete()
             transaction, _ = builder.execute_uncommitted(keys)
         return transaction
@@ -215,21 +224,61 @@ class LanceTable:
         transaction = (
             Transaction(self.version, LanceOperation.Append(new))
             if removal is None
-            else Transaction(removal.read_version, _joined(removal.operation, new))
+            else Transaction(removal.read_version, joined(removal.operation, new))
         )
         transaction.transaction_properties = dict(stamp)
-        with _translating("commit to", self.uri):
+        with translating("commit to", self.uri):
             return int(LanceDataset.commit(self._dataset, transaction).version)
 
-    def stamps(self, after: int) -> Iterator[tuple[int, Mapping[str, str]]]:
-        """What the commits after a version carry, oldest first; a cleaned one raises StoreError."""
-        for version in range(after + 1, self.version + 1):
+    def overwrite(
+        self, schema: pa.Schema, fragments: Sequence[str], stamp: Mapping[str, str]
+    ) -> int:
+        """One commit: the fragments are all rows from now on, and the stamp is kept.
+
+        Raises `CommitConflictError` if anything was committed since this version. Any other error
+        leaves open whether the commit landed.
+        """
+        new = [FragmentMetadata.from_json(fragment) for fragment in fragments]
+        kept = schema.with_metadata(self.schema.metadata)
+        transaction = Transaction(self.version, LanceOperation.Overwrite(kept, new))
+        transaction.transaction_properties = dict(stamp)
+        with translating("overwrite", self.uri):
+            # Without retries Lance overwrites only what it was told to read.
+            return int(LanceDataset.commit(self._dataset, transaction, max_retries=0).version)
+
+    def withdraw(self, fragments: Sequence[str]) -> None:
+        """Takes committed fragments out again, as if they had never been added."""
+        files = set(files_of(fragments))
+        mine = [
+            fragment.fragment_id
+            for fragment in self._dataset.get_fragments()
+            if files & {file.path for file in fragment.metadata.files}
+        ]
+        withdrawal = LanceOperation.Delete([], mine, "withdrawn by its writer")
+        with translating("withdraw rows from", self.uri):
+            LanceDataset.commit(self._dataset, Transaction(self.version, withdrawal))
+
+    def discard(self, fragments: Sequence[str]) -> None:
+        """Removes data files that no version names, and surely none will."""
+        for path in files_of(fragments):
+            file_systems.delete_file(f"{self.uri}/data/{path}")
+
+    def add_columns(self, fields: Sequence[pa.Field]) -> Self:
+        """The table with further columns, null in all rows that are there."""
+        with translating("add columns to", self.uri):
+            self._dataset.add_columns(list(fields))
+        return self.reopened()
+
+    def history(self, after: int) -> Iterator[Commit]:
+        """The commits after a version, newest first; a cleaned one raises StoreError."""
+        for version in range(self.version, after, -1):
             action = f"read the transaction of version {version} of"
-            with _translating(action, self.uri):
+            with translating(action, self.uri):
                 transaction = self._dataset.read_transaction(version)
             if transaction is None:
                 raise StoreError(action, self.uri, "it is not there")
-            yield version, transaction.transaction_properties or {}
+            kind = type(transaction.operation).__name__
+            yield Commit(version, kind, transaction.transaction_properties or {})
 
     def unindexed(self, column: str) -> tuple[int, int]:
         """Fragments and rows that the column's index does not cover; all if it has none."""
@@ -246,35 +295,14 @@ class LanceTable:
             return
         parts = int(self._dataset.stats.index_stats(name)["num_indices"])
         merge = parts if parts >= _MAX_KEY_INDEX_PARTS else 0
-        with _translating("index the new keys of", self.uri):
+        with translating("index the new keys of", self.uri):
             self._dataset.optimize.optimize_indices(index_names=[name], num_indices_to_merge=merge)
 
     def compact(self) -> None:
         """Folds small fragments together."""
-        with _translating("compact", self.uri):
+        with translating("compact", self.uri):
             self._dataset.optimize.compact_files()
 
     def _index_on(self, column: str) -> str | None:
         found = self._dataset.describe_indices()
         return next((index.name for index in found if index.field_names == [column]), None)
-
-
-def _joined(removal: Any, new: list[FragmentMetadata]) -> LanceOperation.Update:
-    return LanceOperation.Update(
-        removed_fragment_ids=removal.removed_fragment_ids,
-        updated_fragments=removal.updated_fragments,
-        new_fragments=[*removal.new_fragments, *new],
-        fields_modified=removal.fields_modified,
-        fields_for_preserving_frag_bitmap=removal.fields_for_preserving_frag_bitmap,
-        update_mode=removal.update_mode,
-    )
-
-
-@contextmanager
-def _translating(action: str, uri: str) -> Iterator[None]:
-    try:
-        yield
-    except LanceConflictError as error:
-        raise CommitConflictError(action, uri, error) from error
-    except (OSError, ValueError, RuntimeError) as error:
-        raise StoreError(action, uri, error) from error

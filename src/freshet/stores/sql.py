@@ -8,6 +8,7 @@ def quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def is_among(column: str, values: Sequence[str]) -> str:
-    """The column holds one of the strings."""
-    return f"{column} IN ({','.join(quoted(value) for value in values)})"
+def is_among(column: str, values: Sequence[str | int]) -> str:
+    """The column holds one of the values."""
+    literals = (quoted(value) if isinstance(value, str) else str(value) for value in values)
+    return f"{column} IN ({','.join(literals)})"

@@ -1,0 +1,145 @@
+"""Step 5 of the commit protocol: land a prepared batch once, whoever else tries to.
+
+A Lance append is not a compare-and-swap: two drivers that prepared the same batch can both land it.
+So the lease is checked right before the commit, and the commits between the version that was read
+and the own one are searched for a twin afterwards. Who finds one came second and withdraws.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from freshet.errors import CommitConflictError, CommitUnknownError, HistoryMissingError, StoreError
+from freshet.events import warn
+from freshet.sink import stamps
+from freshet.sink.leases import Lease
+from freshet.sink.stamps import Batch, Counts, Found
+from freshet.sink.target import Mode, Target
+from freshet.stores.lance_tables import LanceTable, Removal
+
+_MAX_CONFLICTS: Final = 20
+_LONGEST_PAUSE_S: Final = 1.0
+
+
+class Landable(Protocol):
+    """What is to be committed."""
+
+    @property
+    def fragments(self) -> Sequence[str]:
+        """New fragments, as JSON."""
+        ...
+
+    @property
+    def gone(self) -> Sequence[Any]:
+        """Keys whose current rows leave."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of the whole table; needed to overwrite it."""
+        ...
+
+    @property
+    def counts(self) -> Counts:
+        """What goes into the stamp."""
+        ...
+
+
+@dataclass(frozen=True)
+class Landing:
+    """Where a batch landed."""
+
+    version: int
+    twin: Found | None = None
+    """The commit of another driver that landed the batch, if it was not this one."""
+
+
+class RowsChangedError(CommitConflictError):
+    """Another writer changed rows since they were judged: the batch must be prepared anew."""
+
+
+@dataclass
+class Fence:
+    """Commits for one driver; `may_have_landed` tells whether files must be kept after an error."""
+
+    lease: Lease
+    target: Target
+    may_have_landed: bool = field(default=False, init=False)
+
+    def land(
+        self, batch: Batch, table: LanceTable, prepared: Landable, removal: Removal | None
+    ) -> Landing:
+        """One commit; raises `FencedError` if this driver has lost its lease."""
+        pinned, stamp = table.version, batch.stamp(self.lease.owner, prepared.counts)
+        self.may_have_landed = False
+        for attempt in range(_MAX_CONFLICTS):
+            self.lease.check()
+            try:
+                self.may_have_landed = True
+                version = self._commit(table, prepared, removal, stamp)
+            except CommitConflictError as conflict:
+                self.may_have_landed = False
+                warn("sink", "commit_conflict", batch_id=batch.batch_id, attempt=attempt + 1)
+                time.sleep(min(_LONGEST_PAUSE_S, 0.01 * 2**attempt))
+                table = table.reopened()
+                if twins := stamps.find_all(table, batch, pinned):
+                    return self._landed_by(twins[0])
+                self._check_rows(table, pinned, conflict)
+                removal = self.removal(table, prepared)
+            except StoreError as error:
+                return self._look_for(batch, table, pinned, error)
+            else:
+                return self._without_twin(batch, table, prepared, pinned, version)
+        raise CommitConflictError("commit to", table.uri, f"{_MAX_CONFLICTS} conflicts in a row")
+
+    def _commit(
+        self, table: LanceTable, prepared: Landable, removal: Removal | None, stamp: dict[str, str]
+    ) -> int:
+        if self.target.mode is Mode.COMPLETE and prepared.schema is not None:
+            return table.overwrite(prepared.schema, prepared.fragments, stamp)
+        return table.commit(removal, prepared.fragments, stamp)
+
+    def removal(self, table: LanceTable, prepared: Landable) -> Removal | None:
+        """Finds the rows that leave; None if none do."""
+        key = self.target.key
+        return None if key is None else table.removal(key, prepared.gone)
+
+    def _check_rows(self, table: LanceTable, pinned: int, conflict: CommitConflictError) -> None:
+        """Rows were judged at the pinned version; an optimizer's commit keeps that true."""
+        if self.target.mode is Mode.UPDATE and any(c.changes_rows for c in table.history(pinned)):
+            raise RowsChangedError(conflict.action, conflict.uri, conflict.reason) from conflict
+
+    def _without_twin(
+        self, batch: Batch, table: LanceTable, prepared: Landable, pinned: int, version: int
+    ) -> Landing:
+        if version == pinned + 1:
+            return Landing(version)
+        before = LanceTable.open(table.uri, version=version - 1)
+        if twins := stamps.find_all(before, batch, pinned):
+            warn("sink", "batch_withdrawn", batch_id=batch.batch_id, table_version=version)
+            table.reopened().withdraw(prepared.fragments)
+            return self._landed_by(twins[0])
+        return Landing(version)
+
+    def _look_for(self, batch: Batch, table: LanceTable, pinned: int, error: StoreError) -> Landing:
+        """Where a commit landed whose answer was lost; the error again if it did not."""
+        try:
+            found = stamps.find_all(table.reopened(), batch, pinned)
+        except (StoreError, HistoryMissingError) as blind:
+            raise CommitUnknownError(
+                table=table.uri, batch_id=batch.batch_id, cause=error
+            ) from blind
+        if not found:
+            raise error
+        warn("sink", "commit_found", batch_id=batch.batch_id, table_version=found[0].version)
+        if found[0].writer != self.lease.owner:
+            return self._landed_by(found[0])
+        return Landing(found[0].version)
+
+    def _landed_by(self, twin: Found) -> Landing:
+        """The batch is in the table once; whether this driver may go on is the lease's to say."""
+        self.lease.check()
+        return Landing(twin.version, twin)

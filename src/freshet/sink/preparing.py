@@ -1,0 +1,96 @@
+"""Step 3 of the commit protocol, on the driver: how a batch is spread over tasks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from freshet.sink.commit_protocol import Prepared
+from freshet.sink.parts_executor import PARTS, Part, Sweep
+from freshet.sink.stamps import Counts
+
+_PARTS: Final = from_arrow_schema(PARTS)
+_TASKS_PER_SWEEP: Final = 16
+
+
+class Executed(Protocol):
+    """A function for `mapInArrow` that prepares a partition."""
+
+    def __call__(self, batches: object) -> object:
+        """The parts of a partition's record batches."""
+        ...
+
+
+@dataclass
+class _Attempts:
+    """When to try again what was refused: after 1, 2, 4, 8 and then always 16 other batches."""
+
+    pause: int = 0
+    left: int = 0
+
+    def is_due(self) -> bool:
+        """Whether this batch is to be tried; counts the batches."""
+        self.left -= 1
+        return self.left < 0
+
+    def note(self, *, is_refused: bool) -> None:
+        """Remembers how the attempt went."""
+        self.pause = min(max(1, 2 * self.pause), 16) if is_refused else 0
+        self.left = self.pause
+
+
+@dataclass
+class Preparing:
+    """Runs the tasks of batches; only fragments, keys and counts come back."""
+
+    key: str | None
+    """Rows of one key go to one task; None if any task may take any row."""
+    partitions: int | None = None
+    _alone: _Attempts = field(default_factory=_Attempts)
+
+    def run(self, rows: DataFrame, task: Callable[[bool], Executed], sweep: Sweep) -> Prepared:
+        """Prepares a batch; `task` makes the tasks' function, told whether it is the only task."""
+        prepared = self._run_alone(rows, task) if self._alone.is_due() else None
+        if prepared is not None:
+            return prepared
+        tasks = self.partitions or rows.sparkSession.sparkContext.defaultParallelism
+        spread = rows if self.key is None else rows.repartition(tasks, self.key)
+        made = spread.mapInArrow(task(False), _PARTS)  # type: ignore[arg-type]
+        swept = made.repartition(-(-tasks // _TASKS_PER_SWEEP)).mapInArrow(sweep, _PARTS)
+        return joined(Part.all_of(swept.toArrow()))
+
+    def _run_alone(self, rows: DataFrame, task: Callable[[bool], Executed]) -> Prepared | None:
+        """One task, no shuffle and one fragment for a small batch; None if it is not small.
+
+        Spreading a small batch over tasks would cost more than the work itself.
+        """
+        made = rows.coalesce(1).mapInArrow(task(True), _PARTS)  # type: ignore[arg-type]
+        parts = Part.all_of(made.toArrow())
+        is_refused = any(part.is_refused for part in parts)
+        self._alone.note(is_refused=is_refused)
+        return None if is_refused else joined(parts)
+
+
+def joined(parts: Sequence[Part], schema: pa.Schema | None = None) -> Prepared:
+    """What all tasks made of the batch; they run side by side, so times are the slowest one's."""
+    deleted = {key: version for part in parts for key, version in part.deleted.items()}
+    return Prepared(
+        fragments=tuple(fragment for part in parts for fragment in part.fragments),
+        gone=tuple(key for part in parts for key in part.gone),
+        deleted={key: version for key, version in deleted.items() if version},
+        counts=Counts(
+            rows_in=sum(part.rows_in for part in parts),
+            rows_upserted=sum(part.upserted for part in parts),
+            rows_deleted=len(deleted),
+            rows_stale=sum(part.stale for part in parts),
+            rows_unchanged=sum(part.unchanged for part in parts),
+            rows_reused=sum(part.reused for part in parts),
+            rows_embedded=sum(part.embedded for part in parts),
+        ),
+        embed_s=max((part.embed_s for part in parts), default=0.0),
+        write_s=max((part.write_s for part in parts), default=0.0),
+        schema=schema,
+    )
