@@ -20,7 +20,7 @@ from freshet.errors import FreshetError, SettingsError, StreamFailedError
 from freshet.events import emit
 from freshet.search import Hit, Searcher
 from freshet.settings import Settings
-from freshet.sink import BatchReport, LanceSink, Ledger, Probe
+from freshet.sink import BatchReport, LanceSink, LanceSource, Ledger, Probe, UpdateModeHint
 from freshet.sink.commit_protocol import no_probe
 from freshet.spark import start_session
 from freshet.stores import checkpoints, delta_tables, file_systems
@@ -33,11 +33,18 @@ INDEX: Final = "index"
 _SAMPLE_RECORDS: Final = 200
 _SAMPLE_FILES: Final = 5
 _POLL_S: Final = 0.2
+_listening: set[str] = set()
+"""Spark applications that have the listener; it must not be added twice."""
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("landing")` known to a Spark session."""
+    """Makes `format("landing")` and `format("lance")` known to a Spark session."""
     spark.dataSource.register(landing.LandingSource)
+    spark.dataSource.register(LanceSource)
+    application = spark.sparkContext.applicationId
+    if application not in _listening:
+        _listening.add(application)
+        spark.streams.addListener(UpdateModeHint())
 
 
 class Pipeline:

@@ -69,7 +69,7 @@ LEDGER = pa.schema(
         ("started_at", UTC_TIME),
         ("finished_at", UTC_TIME),
         ("error", pa.string()),
-        ("offsets", pa.string()),  # digest of where the batch ended in its sources
+        ("offsets", pa.string()),  # digest of when the batch was planned and where it ends
         ("table_id", pa.string()),  # another table at the same place has another id
     ]
 )

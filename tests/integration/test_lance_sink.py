@@ -60,16 +60,14 @@ def test_of_several_events_of_a_key_in_a_batch_the_newest_counts(
         assert contents(tmp_path / str(partitions)) == {"b": "two"}
 
 
-def test_a_large_batch_is_spread_and_a_small_one_is_not(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_few_rows_of_many_tasks_become_one_file(spark: SparkSession, tmp_path: Path) -> None:
     sink = sink_of(tmp_path, partitions=3)
     sink.write(rows_of(spark, *((f"k{n}", 1, "x") for n in range(5_000))), query_id="q", batch_id=0)
-    assert len(lancedb.connect(tmp_path).open_table("t").to_lance().get_fragments()) == 3
+    assert len(lancedb.connect(tmp_path).open_table("t").to_lance().get_fragments()) == 1
     for batch in range(1, 4):
         sink.write(rows_of(spark, (f"new{batch}", 1, "y")), query_id="q", batch_id=batch)
     fragments = lancedb.connect(tmp_path).open_table("t").to_lance().get_fragments()
-    assert [fragment.count_rows() for fragment in fragments[3:]] == [1, 1, 1]
+    assert [fragment.count_rows() for fragment in fragments[1:]] == [1, 1, 1]
     assert len(contents(tmp_path)) == 5_003
 
 

@@ -3,5 +3,16 @@
 from freshet.sink.commit_protocol import Probe, Step
 from freshet.sink.lance_sink import LanceSink
 from freshet.sink.ledger import BatchReport, Ledger
+from freshet.sink.native import LanceSource, UpdateModeHint
+from freshet.sink.target import Mode
 
-__all__ = ["BatchReport", "LanceSink", "Ledger", "Probe", "Step"]
+__all__ = [
+    "BatchReport",
+    "LanceSink",
+    "LanceSource",
+    "Ledger",
+    "Mode",
+    "Probe",
+    "Step",
+    "UpdateModeHint",
+]

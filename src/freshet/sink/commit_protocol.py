@@ -125,7 +125,7 @@ class CommitProtocol:
         self._probe = probe
         self._background = ThreadPoolExecutor(1, "freshet-sink")
         self._landed: dict[str, int] = {}
-        self._replayed_up_to: dict[str, int] = {}
+        self._on_record: dict[str, int] = {}
         self._fence: Fence | None = None
         self._seen_version = 0
         self._batches = 0
@@ -159,7 +159,7 @@ class CommitProtocol:
 
     def _decide(self, batch: Batch) -> Decision:
         with self._step(Step.SKIP, batch):  # 1
-            if batch.query_id in self._landed:
+            if self._is_settled(batch):
                 is_landed = batch.batch_id <= self._landed[batch.query_id]
                 return Decision(Course.SKIP if is_landed else Course.WRITE)
             landed = self._ledger.landed(batch)
@@ -169,9 +169,15 @@ class CommitProtocol:
         self._seen_version = evidence.table_version
         if decision.notice is not None:
             warn("sink", decision.notice, sink=batch.sink, batch_id=batch.batch_id)
-        if decision.course is Course.REPLAY and decision.last_batch is not None:
-            self._replayed_up_to[batch.query_id] = decision.last_batch
+        if decision.last_batch is not None:
+            self._on_record[batch.query_id] = decision.last_batch
         return decision
+
+    def _is_settled(self, batch: Batch) -> bool:
+        """Whether this driver has checked the query, and its batches on record lie behind it."""
+        return batch.query_id in self._landed and batch.batch_id > self._on_record.get(
+            batch.query_id, -1
+        )
 
     def _recovered(self, attempt: Attempt, found: Found) -> BatchReport:
         """The batch is in the table; its row is not in the ledger yet."""
@@ -246,7 +252,7 @@ class CommitProtocol:
         return Landing(table.version)
 
     def _status_of(self, batch: Batch) -> str:
-        is_replay = batch.batch_id <= self._replayed_up_to.get(batch.query_id, -1)
+        is_replay = batch.batch_id <= self._on_record.get(batch.query_id, -1)
         return REPLAYED if is_replay else COMMITTED
 
     def _keep_keys_indexed(self) -> None:

@@ -104,7 +104,16 @@ class LanceSink:
             self._check_names(rows)
             self._columns = columns_of(rows, self._vectors, without=self._deleted)
         batch = Batch(self._target.pipeline, self._target.sink, query_id, batch_id, offsets)
-        report = self._protocol.write(batch, lambda table, at: self._prepare(rows, table, at))
+        is_read: list[bool] = []
+
+        def prepare(table: LanceTable, at: datetime) -> Prepared:
+            is_read.append(True)
+            return self._prepare(rows, table, at)
+
+        report = self._protocol.write(batch, prepare)
+        if not is_read:
+            # Spark fails a query whose state was not computed, also for a batch that has landed.
+            rows.write.format("noop").mode("overwrite").save()
         if report is not None and report.counts.rows_in and self._on_batch is not None:
             self._on_batch(report)
         return report

@@ -145,6 +145,14 @@ class Ledger:
             None if same is None else same["offsets"],
         )
 
+    def has(self, batch: Batch) -> bool:
+        """Whether there is any row of a batch, of whatever status."""
+        where = (
+            f"{_of(batch.pipeline, batch.sink)} AND query_id = {quoted(batch.query_id)} "
+            f"AND batch_id = {batch.batch_id}"
+        )
+        return bool(self._table.read(["batch_id"], where))
+
     def latest(self, pipeline: str, sink: str) -> dict[str, Any] | None:
         """The row of the batch that ended last, whatever its status."""
         rows = self._table.read(where=_of(pipeline, sink))

@@ -79,7 +79,7 @@ def hand_over(
         if size > ENOUGH_BYTES:
             break
     if is_alone or size > ENOUGH_BYTES:
-        part.fragments += _write(table, schema, chain(held, rows))
+        part.fragments += write_rows(table, schema, chain(held, rows))
         held = []
     part.write_s += time.perf_counter() - started - part.build_s
     # Few opaque values: Spark would take longer over lists of keys and floats than over the rest.
@@ -102,7 +102,7 @@ class Sweep:
         part = Part()
         started = time.perf_counter()
         table = LanceTable.open(self.uri, version=self.version)
-        part.fragments = _write(table, self.schema, self._rows(batches, passed))
+        part.fragments = write_rows(table, self.schema, self._rows(batches, passed))
         part.write_s = time.perf_counter() - started
         yield from (_sent(pickled, None) for pickled in passed)
         yield part.sent()
@@ -121,7 +121,8 @@ def _sent(part: bytes | None, rows: bytes | None) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{_PART: part, _ROWS: rows}], schema=PARTS)
 
 
-def _write(table: LanceTable, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> list[str]:
+def write_rows(table: LanceTable, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> list[str]:
+    """Writes data files that no version names yet; none if there are no rows."""
     first = next(rows, None)
     if first is None:
         return []

@@ -16,19 +16,19 @@ def query_id_of(rows: DataFrame) -> str | None:
 
 
 def offsets_of(rows: DataFrame, query_id: str, batch_id: int) -> str | None:
-    """Digest of where a running batch ends in its sources, as its checkpoint has it.
+    """Digest of when a running batch was planned and where it ends, as its checkpoint has it.
 
-    Two batches of one number that end at the same place are the same batch. None where this Spark
-    does not tell, since it is asked through a door that is not documented.
+    A batch that is run again has the digest that it had; one of the same number that was planned
+    anew has another. None where this Spark does not tell: the door is not a documented one.
     """
     session = rows.sparkSession
     try:
         uuid = session.sparkContext._jvm.java.util.UUID.fromString(query_id)  # type: ignore[union-attr]
         query = session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
-        written = query.offsetLog().get(batch_id).get().toString()
+        written = query.offsetLog().get(batch_id).get()
+        return digest(f"{written.metadataOpt().get().batchTimestampMs()} {written.toString()}")
     except (AttributeError, Py4JError):
         return None
-    return digest(written)
 
 
 def digest(offsets: str) -> str:

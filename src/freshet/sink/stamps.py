@@ -39,7 +39,7 @@ class Batch:
     query_id: str
     batch_id: int
     offsets: str | None = None
-    """Digest of where the batch ends in its sources; None if that is not known."""
+    """Digest of when the batch was planned and where it ends; None if that is not known."""
 
     def stamp(self, writer: str, counts: Counts) -> dict[str, str]:
         """What marks a commit as this batch's, with all that its ledger row needs."""

@@ -14,6 +14,14 @@ def query_id(checkpoint: str) -> str | None:
     return value
 
 
+def planned(checkpoint: str, batch_id: int) -> str | None:
+    """When a batch was planned and where it ends in its sources; None if it never was."""
+    if str(batch_id) not in file_systems.list_names(f"{checkpoint}/offsets"):
+        return None
+    _, metadata, *ends = file_systems.read_text(f"{checkpoint}/offsets/{batch_id}").split("\n")
+    return f"{json.loads(metadata)['batchTimestampMs']} {ends}"
+
+
 def committed_offset(checkpoint: str) -> Any | None:
     """Where the newest finished batch ended, as its (first) source writes it; None before any."""
     done = [

@@ -1,5 +1,29 @@
-"""For tests of your own: scripted faults, and a runner that kills real processes."""
+"""For tests of your own: scripted faults at steps and store calls, and real processes to kill."""
 
-from freshet.testing.faults import FailAt, InjectedFaultError, KillAt, Moment, Trace
+from freshet.testing.faults import (
+    FailAt,
+    InjectedFaultError,
+    KillAt,
+    Moment,
+    StepLog,
+    Trace,
+    together,
+)
+from freshet.testing.processes import Driver, NotKilledError
+from freshet.testing.store_faults import Kind, StoreFault
+from freshet.testing.tasks_executor import on_executors
 
-__all__ = ["FailAt", "InjectedFaultError", "KillAt", "Moment", "Trace"]
+__all__ = [
+    "Driver",
+    "FailAt",
+    "InjectedFaultError",
+    "KillAt",
+    "Kind",
+    "Moment",
+    "NotKilledError",
+    "StepLog",
+    "StoreFault",
+    "Trace",
+    "on_executors",
+    "together",
+]

@@ -3,9 +3,10 @@
 import os
 import signal
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
-from freshet.sink import Step
+from freshet.sink import Probe, Step
 
 
 class InjectedFaultError(Exception):
@@ -27,6 +28,9 @@ class Moment:
         if when not in {"before", "after"}:
             raise ValueError(f"a moment is before or after a step, not {when}")
         return cls(when, Step(step), int(batch_id))
+
+    def __str__(self) -> str:
+        return f"{self.when}:{self.step}:{self.batch_id}"
 
     def is_now(self, step: Step, when: str, batch_id: int) -> bool:
         """Whether the protocol is there."""
@@ -72,3 +76,35 @@ class Trace:
     def reached(self, step: Step) -> bool:
         """Whether a step was entered."""
         return any(seen == step for seen, _, _ in self.steps)
+
+
+@dataclass(frozen=True)
+class StepLog:
+    """Writes every step to a file as it comes, one line each: what a killed process leaves.
+
+    Guarantee: a line is there before anything that comes after it in the protocol, so the last
+    line tells where a process was when it died.
+    """
+
+    path: Path
+
+    def __call__(self, step: Step, when: str, batch_id: int) -> None:
+        """The probe."""
+        with self.path.open("a", encoding="utf-8") as log:
+            log.write(f"{Moment(when, step, batch_id)}\n")
+
+    def moments(self) -> list[Moment]:
+        """All that was written so far."""
+        if not self.path.exists():
+            return []
+        return [Moment.parse(line) for line in self.path.read_text(encoding="utf-8").split()]
+
+
+def together(*probes: Probe) -> Probe:
+    """One probe that tells several, in their order."""
+
+    def probe(step: Step, when: str, batch_id: int) -> None:
+        for told in probes:
+            told(step, when, batch_id)
+
+    return probe
