@@ -1,7 +1,7 @@
 # Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
 BIN := .venv/bin
 
-.PHONY: help setup demo test check format lock docs crash bench clean
+.PHONY: help setup demo test check format lock docs crash soak bench clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -24,6 +24,13 @@ check: setup
 format: setup  ## rewrite the sources as the checks want them
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+crash: setup  ## kill it at every step and break every store call, in every mode
+	@$(BIN)/python tests/crash/matrix.py
+
+MINUTES ?= 10
+soak: setup  ## kill it at random for MINUTES=10 in each of two modes; SEED=… repeats one
+	@$(BIN)/python tests/crash/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 bench: setup  ## the sink against LanceDB's merge_insert
 	$(BIN)/python benchmarks/sink_vs_merge_insert.py

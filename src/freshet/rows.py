@@ -30,7 +30,7 @@ class CurrentRows:
     """What the table holds now for the keys of a batch, at one pinned version."""
 
     rows: pa.Table
-    """The key, the version, the builder's `needs`, and `_rowid`."""
+    """The key, the version, the builder's `needs`, `_rowid` and `_rowaddr`."""
     take: Callable[[Sequence[int], Sequence[str]], pa.Table]
     """Reads further columns of some of these rows: `take(row_ids, columns)`, in that order."""
 

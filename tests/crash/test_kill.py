@@ -14,6 +14,7 @@ import pytest
 
 from freshet.sink import Ledger
 from freshet.stores import delta_tables
+from freshet.testing import Driver
 from histories import indexed, recount, shuffled_history
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
@@ -41,7 +42,6 @@ provider = "fake"
 master = "local[2]"
 conf = { "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1" }
 """
-MARK = "TEST_DRIVER_OF"
 
 
 @pytest.fixture
@@ -51,16 +51,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    with (folder / "output.log").open("ab") as log:
-        return subprocess.Popen(
-            [*FRESHET, *arguments],
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env=os.environ | {MARK: str(folder)},
-        )
+def start(folder: Path, *arguments: str) -> Driver:
+    return Driver.start(folder, *FRESHET, *arguments)
 
 
 def finish(folder: Path, *arguments: str) -> str:
@@ -71,35 +63,14 @@ def finish(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def kill_when(folder: Path, process: subprocess.Popen[bytes], is_time: Callable[[], bool]) -> None:
+def kill_when(driver: Driver, is_time: Callable[[], bool]) -> None:
     """SIGKILL, once the moment has come and before the process could end by itself."""
     deadline = time.monotonic() + 120
     while not is_time():
-        assert process.poll() is None, "it ended before it could be killed"
+        assert driver.is_alive, "it ended before it could be killed"
         assert time.monotonic() < deadline, "the moment never came"
         time.sleep(0.01)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL
-    deadline = time.monotonic() + 30
-    while left_over(folder):
-        assert time.monotonic() < deadline, "Java outlives its driver"
-        time.sleep(0.02)
-
-
-def left_over(folder: Path) -> list[str]:
-    """Processes that a run in this folder started and that are still there."""
-    return [
-        process.name
-        for process in Path("/proc").glob("[0-9]*")
-        if f"{MARK}={folder}".encode() in environment_of(process)
-    ]
-
-
-def environment_of(process: Path) -> bytes:
-    try:
-        return (process / "environ").read_bytes()
-    except OSError:
-        return b""
+    driver.kill()
 
 
 def bronze_rows(folder: Path) -> int:
@@ -116,10 +87,10 @@ def batches(folder: Path) -> list[dict[str, Any]]:
 def test_killed_three_times_and_continued_it_ends_as_if_never_killed(folder: Path) -> None:
     history = shuffled_history(keys=5_000, events=20_000, files=40, seed=2, unreadable=2)
     history.land(folder / "landing")
-    kill_when(folder, start(folder, "run", "--once"), lambda: 0 < bronze_rows(folder) < 20_002)
-    kill_when(folder, start(folder, "run", "--once"), lambda: len(batches(folder)) >= 1)
+    kill_when(start(folder, "run", "--once"), lambda: 0 < bronze_rows(folder) < 20_002)
+    kill_when(start(folder, "run", "--once"), lambda: len(batches(folder)) >= 1)
     seen = len(batches(folder))
-    kill_when(folder, start(folder, "run", "--once"), lambda: len(batches(folder)) >= seen + 2)
+    kill_when(start(folder, "run", "--once"), lambda: len(batches(folder)) >= seen + 2)
     assert indexed(folder / "home") != recount(folder / "landing"), "nothing was left to do"
     finish(folder, "run", "--once")
     assert indexed(folder / "home") == recount(folder / "landing")
@@ -149,14 +120,14 @@ def test_killed_inside_the_protocol_the_batch_takes_effect_once(folder: Path, mo
 
 def test_ctrl_c_ends_a_continuous_run_cleanly(folder: Path) -> None:
     shuffled_history(keys=200, events=500, files=3, seed=4).land(folder / "landing")
-    process = start(folder, "run")
+    driver = start(folder, "run")
     deadline = time.monotonic() + 120
     while not batches(folder):
-        assert process.poll() is None
+        assert driver.is_alive
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(timeout=60) == 0
+    os.killpg(driver.process.pid, signal.SIGINT)
+    assert driver.finished(timeout_s=60) == 0
     output = (folder / "output.log").read_text()
     assert "stopped; the next run goes on from here" in output
     assert "Traceback" not in output

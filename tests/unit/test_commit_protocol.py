@@ -5,109 +5,21 @@ The steps have the numbers of `commit_protocol`'s docstring: 1 skip, 2 recover, 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import lance
-import pyarrow as pa
 import pytest
 
+from drivers import Driver, Event
 from freshet.errors import CommitUnknownError, HistoryMissingError, StoreError
-from freshet.sink import BatchReport, Probe, Step
-from freshet.sink.columns import PlainRows
-from freshet.sink.commit_protocol import CommitProtocol, Prepared, no_probe
-from freshet.sink.ledger import Ledger
-from freshet.sink.parts_executor import PARTS, Part
-from freshet.sink.prepare_executor import Preparation
-from freshet.sink.preparing import joined
-from freshet.sink.stamps import Batch
-from freshet.sink.target import Target
-from freshet.sink.tombstones import Tombstones, buried
+from freshet.sink import Ledger, Step
+from freshet.sink.tombstones import buried
 from freshet.stores.lance_tables import LanceTable
 from freshet.testing import FailAt, InjectedFaultError, Moment, Trace
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SCHEMA = pa.schema([("key", pa.string()), ("record_version", pa.string()), ("note", pa.string())])
-EVENTS = pa.schema([*SCHEMA, ("is_deleted", pa.bool_())])
-
-Events = list[tuple[str, int, str | None]]
-
-
-@dataclass
-class Driver:
-    """A driver process: forgets everything when it is made anew, as a restart does."""
-
-    folder: Path
-    probe: Probe = no_probe
-    query_id: str = "query"
-    clock: list[int] = field(default_factory=lambda: [0])
-
-    def __post_init__(self) -> None:
-        self.uri = str(self.folder / "t.lance")
-        self.ledger = Ledger(str(self.folder / "ledger"))
-        self.tombstones = Tombstones(str(self.folder / "t_tombstones.lance"))
-        self.protocol = CommitProtocol(
-            Target(self.uri, "tests", "index"),
-            create_table=lambda: LanceTable.create(self.uri, SCHEMA, key="key"),
-            ledger=self.ledger,
-            tombstones=self.tombstones,
-            clock=self._tick,
-            probe=self.probe,
-        )
-
-    def _tick(self) -> datetime:
-        self.clock[0] += 1
-        return NOW + timedelta(seconds=self.clock[0])
-
-    def write(self, batch_id: int, events: Events) -> BatchReport | None:
-        batch = Batch("tests", "index", self.query_id, batch_id)
-        return self.protocol.write(batch, lambda table, at: self._prepare(table, at, events))
-
-    def _prepare(self, table: LanceTable, at: datetime, events: Events) -> Prepared:
-        rows = [
-            {
-                "key": key,
-                "record_version": f"P{version:03d}",
-                "note": note,
-                "is_deleted": note is None,
-            }
-            for key, version, note in events
-        ]
-        preparation = Preparation(
-            uri=self.uri,
-            version=table.version,
-            tombstones_uri=self.tombstones.uri,
-            key="key",
-            record_version="record_version",
-            deleted="is_deleted",
-            builder=PlainRows(SCHEMA),
-            at=at,
-            is_alone=True,
-        )
-        batches = pa.Table.from_pylist(rows, schema=EVENTS).to_batches()
-        return joined(Part.all_of(pa.Table.from_batches(preparation(iter(batches)), PARTS)))
-
-    def contents(self) -> dict[str, str]:
-        table = LanceTable.open(self.uri)
-        rows = [
-            row
-            for batch in table.read(["key", "note"], table.fragment_ids)
-            for row in batch.to_pylist()
-        ]
-        assert len(rows) == len({row["key"] for row in rows}), "a key stands twice"
-        return {row["key"]: row["note"] for row in rows}
-
-    def version(self) -> int:
-        return LanceTable.open(self.uri).version
-
-    def statuses(self, batch_id: int) -> list[str]:
-        rows = self.ledger.rows("tests", "index")
-        return [row["status"] for row in rows if row["batch_id"] == batch_id]
-
-
-FIRST: Events = [("a", 1, "one"), ("b", 1, "one"), ("c", 1, "one")]
-SECOND: Events = [("a", 2, "two"), ("b", 2, None), ("d", 2, "two")]
+FIRST: list[Event] = [("a", 1, "one"), ("b", 1, "one"), ("c", 1, "one")]
+SECOND: list[Event] = [("a", 2, "two"), ("b", 2, None), ("d", 2, "two")]
 AFTER_SECOND = {"a": "two", "c": "one", "d": "two"}
 
 MOMENTS = [
@@ -119,9 +31,9 @@ MOMENTS = [
 
 def test_a_batch_is_one_commit_with_upserts_deletes_and_counts(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     before = driver.version()
-    report = driver.write(1, [*SECOND, ("c", 0, "old"), ("a", 1, "again")])
+    report = driver.write(1, *[*SECOND, ("c", 0, "old"), ("a", 1, "again")])
     assert report is not None
     assert driver.version() == before + 1 == report.table_version
     assert driver.contents() == AFTER_SECOND
@@ -138,31 +50,31 @@ def test_a_fault_at_any_step_and_the_batch_again_takes_effect_once(
 ) -> None:
     fault = FailAt(moment)
     driver = Driver(tmp_path, probe=fault)
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     before = driver.version()
     with pytest.raises(InjectedFaultError):
-        driver.write(1, SECOND)
+        driver.write(1, *SECOND)
     assert fault.struck
     assert "failed" in driver.statuses(1)
     if restarts:
-        driver = Driver(tmp_path, clock=driver.clock)
-    driver.write(1, SECOND)
+        driver = Driver(tmp_path)
+    driver.write(1, *SECOND)
     assert driver.contents() == AFTER_SECOND
     assert driver.version() == before + 1
     landed = [status for status in driver.statuses(1) if status != "failed"]
     assert len(landed) == 1
-    driver.write(2, [("e", 3, "three")])
+    driver.write(2, *[("e", 3, "three")])
     assert driver.contents() == AFTER_SECOND | {"e": "three"}
 
 
 def test_a_commit_whose_ledger_row_is_lost_is_recovered_by_its_stamp(tmp_path: Path) -> None:
     driver = Driver(tmp_path, probe=FailAt(Moment("before", Step.RECORD, 1)))
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     with pytest.raises(InjectedFaultError):
-        driver.write(1, SECOND)
+        driver.write(1, *SECOND)
     trace = Trace()
-    restarted = Driver(tmp_path, probe=trace, clock=driver.clock)
-    report = restarted.write(1, SECOND)
+    restarted = Driver(tmp_path, probe=trace)
+    report = restarted.write(1, *SECOND)
     assert report is not None
     assert report.status == "recovered"
     assert report.counts.rows_upserted == 2
@@ -172,55 +84,55 @@ def test_a_commit_whose_ledger_row_is_lost_is_recovered_by_its_stamp(tmp_path: P
 
 def test_recovery_sees_past_any_number_of_other_commits(tmp_path: Path) -> None:
     driver = Driver(tmp_path, probe=FailAt(Moment("before", Step.RECORD, 1)))
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     with pytest.raises(InjectedFaultError):
-        driver.write(1, SECOND)
+        driver.write(1, *SECOND)
     for number in range(500):
         lance.dataset(driver.uri).update_config({"unrelated": str(number)})
-    report = Driver(tmp_path, clock=driver.clock).write(1, SECOND)
+    report = Driver(tmp_path).write(1, *SECOND)
     assert report is not None
     assert report.status == "recovered"
 
 
 def test_recovery_looks_at_the_history_once_and_not_at_every_batch(tmp_path: Path) -> None:
-    Driver(tmp_path).write(0, FIRST)
+    Driver(tmp_path).write(0, *FIRST)
     trace = Trace()
     driver = Driver(tmp_path, probe=trace)
-    driver.write(1, SECOND)
-    driver.write(2, [("e", 3, "three")])
+    driver.write(1, *SECOND)
+    driver.write(2, *[("e", 3, "three")])
     looked = [batch for step, when, batch in trace.steps if (step, when) == (Step.RECOVER, "after")]
     assert looked == [1]
 
 
 def test_history_that_was_cleaned_away_stops_the_sink_and_writes_nothing(tmp_path: Path) -> None:
     driver = Driver(tmp_path, probe=FailAt(Moment("before", Step.RECORD, 1)))
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     with pytest.raises(InjectedFaultError):
-        driver.write(1, SECOND)
+        driver.write(1, *SECOND)
     for number in range(3):
         lance.dataset(driver.uri).update_config({"unrelated": str(number)})
     lance.dataset(driver.uri).cleanup_old_versions(older_than=timedelta(0))
     before = driver.version()
     with pytest.raises(HistoryMissingError, match=r"cannot tell whether batch 1 landed"):
-        Driver(tmp_path, clock=driver.clock).write(1, SECOND)
+        Driver(tmp_path).write(1, *SECOND)
     assert driver.version() == before
 
 
 def test_a_landed_batch_that_is_run_again_writes_nothing_and_no_row(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     before = driver.version()
     for again in (driver, Driver(tmp_path)):
-        assert again.write(0, [("x", 9, "different")]) is None
+        assert again.write(0, *[("x", 9, "different")]) is None
     assert driver.version() == before
     assert driver.statuses(0) == ["committed"]
 
 
 def test_an_empty_batch_makes_no_version_but_is_in_the_ledger(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     before = driver.version()
-    report = driver.write(1, [])
+    report = driver.write(1, *[])
     assert report is not None
     assert report.counts.rows_in == 0
     assert driver.version() == before
@@ -229,9 +141,9 @@ def test_an_empty_batch_makes_no_version_but_is_in_the_ledger(tmp_path: Path) ->
 
 def test_a_batch_of_stale_events_makes_no_version_but_is_in_the_ledger(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    driver.write(0, [("a", 5, "five")])
+    driver.write(0, *[("a", 5, "five")])
     before = driver.version()
-    report = driver.write(1, [("a", 3, "three")])
+    report = driver.write(1, *[("a", 3, "three")])
     assert report is not None
     assert report.counts.rows_stale == 1
     assert driver.version() == before
@@ -240,17 +152,17 @@ def test_a_batch_of_stale_events_makes_no_version_but_is_in_the_ledger(tmp_path:
 
 def test_a_key_that_was_deleted_before_it_was_ever_seen_stays_dead(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
-    driver.write(0, [("a", 2, None)])
-    driver.write(1, [("a", 1, "older")])
+    driver.write(0, *[("a", 2, None)])
+    driver.write(1, *[("a", 1, "older")])
     assert driver.contents() == {}
-    driver.write(2, [("a", 3, "newer")])
+    driver.write(2, *[("a", 3, "newer")])
     assert driver.contents() == {"a": "newer"}
 
 
 def test_another_query_starts_from_what_the_table_has(tmp_path: Path) -> None:
-    Driver(tmp_path).write(0, FIRST)
+    Driver(tmp_path).write(0, *FIRST)
     other = Driver(tmp_path, query_id="other")
-    report = other.write(0, FIRST)
+    report = other.write(0, *FIRST)
     assert report is not None
     assert report.counts.rows_unchanged == 3
     assert report.counts.rows_upserted == 0
@@ -261,8 +173,8 @@ def disturb_once(monkeypatch: pytest.MonkeyPatch, disturbance: Callable[[str], N
     plain_removal = LanceTable.removal
     calls: list[int] = []
 
-    def disturbed(table: LanceTable, key: str, gone: tuple[str, ...]) -> object:
-        made = plain_removal(table, key, gone)
+    def disturbed(table: LanceTable, addresses: tuple[int, ...]) -> object:
+        made = plain_removal(table, addresses)
         calls.append(1)
         if len(calls) == 1:
             disturbance(table.uri)
@@ -281,10 +193,10 @@ def test_a_conflict_with_a_compaction_repeats_the_commit_alone(
 ) -> None:
     trace = Trace()
     driver = Driver(tmp_path, probe=trace)
-    driver.write(0, FIRST)
-    driver.write(1, [("e", 1, "one")])
+    driver.write(0, *FIRST)
+    driver.write(1, *[("e", 1, "one")])
     calls = disturb_once(monkeypatch, lambda uri: LanceTable.open(uri).compact())
-    driver.write(2, SECOND)
+    driver.write(2, *SECOND)
     assert len(calls) == 2, "there was no conflict"
     assert driver.contents() == AFTER_SECOND | {"e": "one"}
     assert preparations(trace) == 3
@@ -295,9 +207,9 @@ def test_rows_that_somebody_else_changed_are_judged_again(
 ) -> None:
     trace = Trace()
     driver = Driver(tmp_path, probe=trace)
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     disturb_once(monkeypatch, lambda uri: lance.dataset(uri).delete("key IN ('a', 'c')"))
-    driver.write(1, SECOND)
+    driver.write(1, *SECOND)
     assert driver.contents() == {"a": "two", "d": "two"}
     assert preparations(trace) == 3
 
@@ -325,10 +237,10 @@ def test_a_commit_that_landed_with_its_answer_lost_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = Driver(tmp_path)
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     before = driver.version()
     lost_answer(monkeypatch, lands=True)
-    report = driver.write(1, [("z", 1, "new")])
+    report = driver.write(1, *[("z", 1, "new")])
     assert report is not None
     assert report.table_version == driver.version() == before + 1
     assert driver.statuses(1) == ["committed"]
@@ -338,12 +250,12 @@ def test_a_commit_that_did_not_land_fails_and_the_batch_again_lands_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = Driver(tmp_path)
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     lost_answer(monkeypatch, lands=False)
     with pytest.raises(StoreError, match="connection reset"):
-        driver.write(1, SECOND)
+        driver.write(1, *SECOND)
     assert driver.contents() == {"a": "one", "b": "one", "c": "one"}
-    driver.write(1, SECOND)
+    driver.write(1, *SECOND)
     assert driver.contents() == AFTER_SECOND
 
 
@@ -351,11 +263,11 @@ def test_a_commit_of_unknown_outcome_is_never_retried_blindly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = Driver(tmp_path)
-    driver.write(0, FIRST)
+    driver.write(0, *FIRST)
     lost_answer(monkeypatch, lands=True, is_blind=True)
     with pytest.raises(CommitUnknownError, match="may or may not have landed"):
-        driver.write(1, [("z", 1, "new")])
-    report = Driver(tmp_path, clock=driver.clock).write(1, [("z", 1, "new")])
+        driver.write(1, *[("z", 1, "new")])
+    report = Driver(tmp_path).write(1, *[("z", 1, "new")])
     assert report is not None
     assert report.status == "recovered"
     assert sorted(driver.contents()) == ["a", "b", "c", "z"]
@@ -371,13 +283,13 @@ def test_a_ledger_that_cannot_be_written_does_not_hide_the_first_error(
 
     monkeypatch.setattr(Ledger, "record", refuse)
     with pytest.raises(InjectedFaultError):
-        driver.write(0, FIRST)
+        driver.write(0, *FIRST)
 
 
 def test_many_batches_keep_keys_indexed_and_tombstones_folded(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     for batch in range(40):
-        driver.write(batch, [(f"k{batch}", 1, "x"), (f"k{batch - 1}", 2, None)])
+        driver.write(batch, *[(f"k{batch}", 1, "x"), (f"k{batch - 1}", 2, None)])
     assert driver.contents() == {"k39": "x"}
     table = LanceTable.open(driver.uri)
     assert table.unindexed("key")[0] <= 16

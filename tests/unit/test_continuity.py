@@ -1,86 +1,16 @@
 """The start-up check on real tables, without Spark: what was lost, restored or replaced."""
 
 import shutil
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import lance
-import pyarrow as pa
 import pytest
 
+from drivers import SCHEMA, Driver
 from freshet.errors import ContinuityError, HistoryMissingError
-from freshet.sink import BatchReport, Ledger
-from freshet.sink.columns import PlainRows
-from freshet.sink.commit_protocol import CommitProtocol, Prepared
-from freshet.sink.parts_executor import PARTS, Part
-from freshet.sink.prepare_executor import Preparation
-from freshet.sink.preparing import joined
-from freshet.sink.stamps import Batch, Counts
-from freshet.sink.target import Mode, Target
-from freshet.sink.tombstones import Tombstones
+from freshet.sink import Mode
 from freshet.stores.lance_tables import LanceTable
-
-SCHEMA = pa.schema([("key", pa.string()), ("record_version", pa.string())])
-EVENTS = pa.schema([*SCHEMA, ("is_deleted", pa.bool_())])
-
-
-@dataclass
-class Driver:
-    """A new driver on an old folder: every one checks at its first batch."""
-
-    folder: Path
-    mode: Mode = Mode.UPDATE
-    query_id: str = "query"
-    pipeline: str = "tests"
-    takes_over: bool = False
-    ledger: Ledger = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.uri = str(self.folder / f"{self.pipeline}.lance")
-        self.ledger = Ledger(str(self.folder / "ledger"))
-        key = "key" if self.mode is Mode.UPDATE else None
-        self.protocol = CommitProtocol(
-            Target(self.uri, self.pipeline, "index", self.mode, key, self.takes_over),
-            create_table=lambda: LanceTable.create(self.uri, SCHEMA, key=key),
-            ledger=self.ledger,
-            tombstones=Tombstones(str(self.folder / "tombstones.lance")),
-            clock=lambda: datetime.now(UTC),
-        )
-
-    def write(self, batch_id: int, *keys: str, offsets: str | None = None) -> BatchReport | None:
-        batch = Batch(self.pipeline, "index", self.query_id, batch_id, offsets or f"at {batch_id}")
-        return self.protocol.write(batch, lambda table, at: self._prepare(table, at, keys))
-
-    def _prepare(self, table: LanceTable, at: datetime, keys: tuple[str, ...]) -> Prepared:
-        rows = [{"key": key, "record_version": "P1", "is_deleted": False} for key in keys]
-        events = pa.Table.from_pylist(rows, schema=EVENTS)
-        if self.mode is Mode.UPDATE:
-            preparation = Preparation(
-                uri=self.uri,
-                version=table.version,
-                tombstones_uri=str(self.folder / "tombstones.lance"),
-                key="key",
-                record_version="record_version",
-                deleted="is_deleted",
-                builder=PlainRows(SCHEMA),
-                at=at,
-                is_alone=True,
-            )
-            made = preparation(iter(events.to_batches()))
-            return joined(Part.all_of(pa.Table.from_batches(made, PARTS)))
-        files = table.write_files(events.select(SCHEMA.names).to_reader())
-        whole = SCHEMA if self.mode is Mode.COMPLETE else None
-        return Prepared(files, counts=Counts(rows_in=len(keys)), schema=whole)
-
-    def keys(self) -> list[str]:
-        found: list[str] = lance.dataset(self.uri).to_table(["key"]).column("key").to_pylist()
-        return sorted(found)
-
-    def statuses(self) -> list[tuple[int, str]]:
-        rows = self.ledger.rows(self.pipeline, "index")
-        return [(row["batch_id"], row["status"]) for row in rows if row["status"] != "failed"]
-
 
 ALL = [Mode.UPDATE, Mode.APPEND, Mode.COMPLETE]
 
@@ -144,7 +74,7 @@ def test_an_older_checkpoint_is_recognised_and_run_again_by_key(
     driver.write(3, "newest")
     assert "checkpoint_older" in caplog.messages
     assert driver.keys() == ["a", "b", "c", "new", "newer", "newest"]
-    assert driver.statuses()[3:] == [(1, "replayed"), (2, "replayed"), (3, "committed")]
+    assert driver.landed()[3:] == [(1, "replayed"), (2, "replayed"), (3, "committed")]
 
 
 def test_the_newest_batch_planned_anew_is_not_taken_for_the_one_that_landed(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Several drivers on one table: every row once, and who has lost says so. Real tables, no Spark."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,59 +8,17 @@ import lance
 import pyarrow as pa
 import pytest
 
+from drivers import SCHEMA, Driver
 from freshet.errors import FencedError, SinkNameTakenError, StoreError
-from freshet.sink import BatchReport, Ledger, Probe, Step
-from freshet.sink.commit_protocol import CommitProtocol, Prepared, no_probe
+from freshet.sink import BatchReport, Mode, Probe, Step
+from freshet.sink.commit_protocol import no_probe
 from freshet.sink.stamps import Batch, Counts
-from freshet.sink.target import Mode, Target
-from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable
 from freshet.testing import FailAt, InjectedFaultError, Moment
 
-SCHEMA = pa.schema([("key", pa.string()), ("note", pa.string())])
 
-
-@dataclass
-class Driver:
-    """Writes rows whose keys it does not look at: `append`, or `complete`."""
-
-    folder: Path
-    probe: Probe = no_probe
-    mode: Mode = Mode.APPEND
-    name: str = "t"
-    sink: str = "s"
-
-    def __post_init__(self) -> None:
-        self.uri = str(self.folder / f"{self.name}.lance")
-        self.ledger = Ledger(str(self.folder / "ledger"))
-        self.protocol = CommitProtocol(
-            Target(self.uri, "tests", self.sink, self.mode, None),
-            create_table=lambda: LanceTable.create(self.uri, SCHEMA),
-            ledger=self.ledger,
-            tombstones=Tombstones(str(self.folder / "tombstones.lance")),
-            clock=lambda: datetime.now(UTC),
-            probe=self.probe,
-        )
-
-    def write(self, batch_id: int, *keys: str) -> BatchReport | None:
-        def prepare(table: LanceTable, at: datetime) -> Prepared:
-            rows = pa.table({"key": list(keys), "note": [f"{batch_id}"] * len(keys)}, SCHEMA)
-            counts = Counts(rows_in=len(keys), rows_upserted=len(keys))
-            whole = SCHEMA if self.mode is Mode.COMPLETE else None
-            return Prepared(table.write_files(rows.to_reader()), counts=counts, schema=whole)
-
-        return self.protocol.write(Batch("tests", self.sink, "query", batch_id), prepare)
-
-    def keys(self) -> list[str]:
-        found: list[str] = lance.dataset(self.uri).to_table(["key"]).column("key").to_pylist()
-        return sorted(found)
-
-    def landed(self) -> list[tuple[int, str]]:
-        rows = self.ledger.rows("tests", self.sink)
-        return [(row["batch_id"], row["status"]) for row in rows if row["status"] != "failed"]
-
-    def data_files(self) -> int:
-        return len(list((Path(self.uri) / "data").glob("*.lance")))
+def append_driver(folder: Path, **options: Any) -> Driver:
+    return Driver(folder, Mode.APPEND, **options)
 
 
 def pause_at(step: Step, when: str, batch_id: int, meanwhile: Callable[[], Any]) -> Probe:
@@ -94,8 +50,10 @@ def sleep_in_commit(
 
 @pytest.mark.parametrize("step", [Step.PREPARE, Step.BURY, Step.COMMIT])
 def test_a_driver_that_wakes_up_after_its_successor_is_fenced(tmp_path: Path, step: Step) -> None:
-    successor = Driver(tmp_path)
-    paused = Driver(tmp_path, probe=pause_at(step, "before", 1, lambda: successor.write(1, "b")))
+    successor = append_driver(tmp_path)
+    paused = append_driver(
+        tmp_path, probe=pause_at(step, "before", 1, lambda: successor.write(1, "b"))
+    )
     paused.write(0, "a")
     with pytest.raises(FencedError, match=r"process \d+ on .* has been writing"):
         paused.write(1, "b")
@@ -108,7 +66,7 @@ def test_a_driver_that_wakes_up_after_its_successor_is_fenced(tmp_path: Path, st
 def test_a_driver_that_sleeps_between_check_and_commit_withdraws_its_twin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paused, successor = Driver(tmp_path), Driver(tmp_path)
+    paused, successor = append_driver(tmp_path), append_driver(tmp_path)
     paused.write(0, "a")
 
     def meanwhile() -> None:
@@ -126,7 +84,7 @@ def test_a_driver_that_sleeps_between_check_and_commit_withdraws_its_twin(
 def test_a_predecessor_that_lands_first_leaves_the_batch_to_its_successor_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = Driver(tmp_path), Driver(tmp_path)
+    first, second = append_driver(tmp_path), append_driver(tmp_path)
     first.write(0, "a")
 
     def the_successor_begins_and_the_first_lands_before_it() -> None:
@@ -136,9 +94,11 @@ def test_a_predecessor_that_lands_first_leaves_the_batch_to_its_successor_once(
         reports.append(second.write(1, "b"))
 
     def land_of_the_first() -> None:
-        rows = pa.table({"key": ["b"], "note": ["1"]}, SCHEMA)
+        rows = pa.table({"key": ["b"], "record_version": ["P001"], "note": ["x"]}, SCHEMA)
         table = LanceTable.open(first.uri)
-        stamp = Batch("tests", "s", "query", 1).stamp("another driver", Counts(rows_in=1))
+        stamp = Batch("tests", "index", "query", 1, "at 1").stamp(
+            "another driver", Counts(rows_in=1)
+        )
         table.commit(None, table.write_files(rows.to_reader()), stamp)
 
     reports: list[BatchReport | None] = []
@@ -169,7 +129,7 @@ def test_a_late_overwrite_does_not_bring_old_rows_back(
 
 
 def test_a_driver_that_was_fenced_stays_fenced(tmp_path: Path) -> None:
-    old, new = Driver(tmp_path), Driver(tmp_path)
+    old, new = append_driver(tmp_path), append_driver(tmp_path)
     old.write(0, "a")
     new.write(1, "b")
     for _ in range(2):
@@ -224,7 +184,7 @@ def test_a_fault_at_any_step_in_the_other_modes_too(
 
 
 def test_files_of_a_batch_that_surely_did_not_land_are_removed(tmp_path: Path) -> None:
-    driver = Driver(tmp_path, probe=FailAt(Moment("before", Step.COMMIT, 1)))
+    driver = append_driver(tmp_path, probe=FailAt(Moment("before", Step.COMMIT, 1)))
     driver.write(0, "a")
     with pytest.raises(InjectedFaultError):
         driver.write(1, "b")
@@ -234,7 +194,7 @@ def test_files_of_a_batch_that_surely_did_not_land_are_removed(tmp_path: Path) -
 def test_files_of_a_batch_that_may_have_landed_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = Driver(tmp_path)
+    driver = append_driver(tmp_path)
     driver.write(0, "a")
     plain = LanceTable.commit
 
@@ -251,8 +211,8 @@ def test_files_of_a_batch_that_may_have_landed_are_kept(
 
 
 def test_one_name_for_two_tables_is_refused(tmp_path: Path) -> None:
-    Driver(tmp_path).write(0, "a")
+    append_driver(tmp_path).write(0, "a")
     with pytest.raises(SinkNameTakenError, match="give this one a name of its own"):
-        Driver(tmp_path, name="other").write(0, "a")
+        append_driver(tmp_path, name="other").write(0, "a")
     assert not (tmp_path / "other.lance").exists()
-    Driver(tmp_path, name="other", sink="other").write(0, "a")
+    append_driver(tmp_path, name="other", sink="other").write(0, "a")

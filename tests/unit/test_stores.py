@@ -1,5 +1,6 @@
 """The tables under everything: small Delta tables and Lance tables."""
 
+import random
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from freshet.errors import CommitConflictError, StoreError, TableMissingError
 from freshet.stores.delta_tables import SmallTable, rows_and_nulls
-from freshet.stores.lance_tables import LanceTable
+from freshet.stores.lance_commits import Removal
+from freshet.stores.lance_tables import ROW_ADDRESS, TABLE_ID, LanceTable
 
 SCHEMA = pa.schema([pa.field("key", pa.string(), nullable=False), ("note", pa.string())])
 AWKWARD = ["it's", 'say "hi"', "a\\b", "línea\nnueva", "🦀", "", "x' OR '1'='1", "%_", "null"]
@@ -18,7 +20,12 @@ AWKWARD = ["it's", 'say "hi"', "a\\b", "línea\nnueva", "🦀", "", "x' OR '1'='
 def write(table: LanceTable, rows: dict[str, str], gone: list[str], batch: str = "0") -> int:
     data = pa.table({"key": list(rows), "note": list(rows.values())}).cast(SCHEMA)
     fragments = table.write_files(data.to_reader()) if rows else []
-    return table.commit(table.removal("key", gone), fragments, {"freshet.batch": batch})
+    return table.commit(removal(table, gone), fragments, {"freshet.batch": batch})
+
+
+def removal(table: LanceTable, gone: list[str]) -> Removal | None:
+    found = table.lookup("key", gone, ["key"])
+    return table.removal(found.column(ROW_ADDRESS).to_pylist())
 
 
 def contents(table: LanceTable) -> dict[str, str]:
@@ -69,7 +76,7 @@ def test_a_table_that_is_not_there_says_what_to_start(tmp_path: Path) -> None:
 def test_creating_twice_changes_nothing(table: LanceTable) -> None:
     again = LanceTable.create(table.uri, SCHEMA, key="key")
     assert again.version == table.version
-    assert again.metadata == {"a": "b"}
+    assert again.metadata == table.metadata == {"a": "b", TABLE_ID: again.metadata[TABLE_ID]}
 
 
 def test_one_commit_deletes_and_inserts_and_carries_its_stamp(table: LanceTable) -> None:
@@ -80,7 +87,9 @@ def test_one_commit_deletes_and_inserts_and_carries_its_stamp(table: LanceTable)
     assert after.version == version == before.version + 1
     assert contents(after) == {"b": "2", "c": "1", "d": "2"}
     assert contents(before) == {"a": "1", "b": "1", "c": "1"}
-    assert [stamp for _, stamp in after.stamps(before.version)] == [{"freshet.batch": "1"}]
+    (commit,) = after.history(before.version)
+    assert commit.properties == {"freshet.batch": "1"}
+    assert commit.changes_rows
 
 
 @pytest.mark.parametrize("rows", [3, 3_000])
@@ -124,10 +133,10 @@ def test_two_commits_to_the_same_row_conflict_and_the_second_changes_nothing(
 ) -> None:
     write(table, {"a": "1"}, [])
     first, second = table.reopened(), table.reopened()
-    removal = second.removal("key", ["a"])
+    leaving = removal(second, ["a"])
     write(first, {"a": "2"}, ["a"])
     with pytest.raises(CommitConflictError):
-        second.commit(removal, [], {})
+        second.commit(leaving, [], {})
     assert contents(table.reopened()) == {"a": "2"}
 
 
@@ -135,6 +144,31 @@ def test_a_version_that_was_cleaned_away_is_an_error(table: LanceTable) -> None:
     for batch in range(4):
         write(table.reopened(), {f"k{batch}": "x"}, [])
     lance.dataset(table.uri).cleanup_old_versions(older_than=timedelta(0))
-    assert len(list(table.reopened().stamps(table.reopened().version - 1))) == 1
+    assert len(list(table.reopened().history(table.reopened().version - 1))) == 1
     with pytest.raises(StoreError, match="read the transaction of version"):
-        list(table.reopened().stamps(table.version))
+        list(table.reopened().history(table.version))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_and_look_ups_are_exact_after_any_order_of_operations(
+    table: LanceTable, seed: int
+) -> None:
+    chooser, model = random.Random(seed), dict[str, str]()
+    keys = [f"k{n}" for n in range(400)]
+    for batch in range(60):
+        touched = chooser.sample(keys, chooser.randint(1, 60))
+        rows = {key: str(batch) for key in touched if chooser.random() < 0.7}
+        write(table.reopened(), rows, [key for key in touched if key in model])
+        for key in touched:
+            model.pop(key, None)
+        model |= rows
+        if batch % 7 == 0:
+            table.reopened().index_new_keys("key")
+        if batch % 11 == 0:
+            table.reopened().compact()
+        newest = table.reopened()
+        asked = chooser.sample(keys, 30)
+        found = newest.lookup("key", asked, ["key", "note"])
+        pairs = zip(found.column("key").to_pylist(), found.column("note").to_pylist(), strict=True)
+        assert sorted(pairs) == sorted((key, model[key]) for key in asked if key in model)
+    assert contents(table.reopened()) == model

@@ -50,7 +50,8 @@ from freshet.sink.ledger import (
 from freshet.sink.stamps import Batch, Counts, Found
 from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
-from freshet.stores.lance_tables import LanceTable, Removal
+from freshet.stores.lance_commits import Removal
+from freshet.stores.lance_tables import LanceTable
 
 _MAX_PREPARATIONS: Final = 3
 _INDEX_KEYS_EVERY: Final = 16
@@ -86,6 +87,8 @@ class Prepared:
     fragments: Sequence[str] = ()
     gone: Sequence[Any] = ()
     """Keys whose current rows leave the table."""
+    places: Sequence[int] = ()
+    """The addresses of those rows in the version that was prepared for."""
     deleted: Mapping[Any, str] = field(default_factory=dict)
     """Deleted keys with the versions that deleted them."""
     counts: Counts = field(default_factory=Counts)
@@ -211,8 +214,8 @@ class CommitProtocol:
         with self._step(Step.PREPARE, batch):  # 3
             prepared = prepare(table, attempt.started_at)
         with self._files_discarded(fence, table, prepared):
-            # Looking for the rows that leave changes nothing, so it need not wait for the burial.
-            removal = self._background.submit(fence.removal, table, prepared)
+            # Nothing names the deletion files yet, so they need not wait for the burial.
+            removal = self._background.submit(table.removal, prepared.places)
             with self._step(Step.BURY, batch):  # 4
                 self._tombstones.bury(prepared.deleted, attempt.started_at)
             committing = time.perf_counter()

@@ -18,7 +18,8 @@ from freshet.sink import stamps
 from freshet.sink.leases import Lease
 from freshet.sink.stamps import Batch, Counts, Found
 from freshet.sink.target import Mode, Target
-from freshet.stores.lance_tables import LanceTable, Removal
+from freshet.stores.lance_commits import Removal
+from freshet.stores.lance_tables import ROW_ADDRESS, LanceTable
 
 _MAX_CONFLICTS: Final = 20
 _LONGEST_PAUSE_S: Final = 1.0
@@ -88,7 +89,7 @@ class Fence:
                 if twins := stamps.find_all(table, batch, pinned):
                     return self._landed_by(twins[0])
                 self._check_rows(table, pinned, conflict)
-                removal = self.removal(table, prepared)
+                removal = self._removal(table, prepared)
             except StoreError as error:
                 return self._look_for(batch, table, pinned, error)
             else:
@@ -102,10 +103,14 @@ class Fence:
             return table.overwrite(prepared.schema, prepared.fragments, stamp)
         return table.commit(removal, prepared.fragments, stamp)
 
-    def removal(self, table: LanceTable, prepared: Landable) -> Removal | None:
-        """Finds the rows that leave; None if none do."""
+    def _removal(self, table: LanceTable, prepared: Landable) -> Removal | None:
+        """Finds the rows that leave in a newer version, where they may lie elsewhere."""
         key = self.target.key
-        return None if key is None else table.removal(key, prepared.gone)
+        if key is None:
+            return None
+        return table.removal(
+            table.lookup(key, prepared.gone, [key]).column(ROW_ADDRESS).to_pylist()
+        )
 
     def _check_rows(self, table: LanceTable, pinned: int, conflict: CommitConflictError) -> None:
         """Rows were judged at the pinned version; an optimizer's commit keeps that true."""

@@ -49,9 +49,10 @@ class Lease:
     def take(cls, leases: SmallTable, target: Target, clock: Callable[[], datetime]) -> Self:
         """Claims the sink's table for this driver; whoever held it before is fenced from now on."""
         before = newest_claim(leases, target.pipeline, target.sink)
-        if before is not None and before.table_uri != target.uri:
+        place = _seen_from(leases.uri, target.uri)
+        if before is not None and before.table_uri != place:
             raise SinkNameTakenError(
-                sink=f"{target.pipeline}/{target.sink}", table=target.uri, other=before.table_uri
+                sink=f"{target.pipeline}/{target.sink}", table=place, other=before.table_uri
             )
         claim = Claim(
             pipeline=target.pipeline,
@@ -59,7 +60,7 @@ class Lease:
             epoch=1 if before is None else before.epoch + 1,
             owner=uuid4().hex,
             host=f"process {os.getpid()} on {platform.node()}",
-            table_uri=target.uri,
+            table_uri=place,
             taken_at=clock(),
         )
         leases.append([asdict(claim)])
@@ -87,3 +88,11 @@ def newest_claim(leases: SmallTable, pipeline: str, sink: str) -> Claim | None:
     where = f"pipeline = {quoted(pipeline)} AND sink = {quoted(sink)}"
     claims = (Claim(**row) for row in leases.read(where=where))
     return max(claims, key=lambda claim: (claim.epoch, claim.owner), default=None)
+
+
+def _seen_from(home: str, uri: str) -> str:
+    """The table's place without what it shares with the leases': all of it can move together."""
+    parts, others = uri.split("/"), home.split("/")[:-1]
+    while parts and others and parts[0] == others[0]:
+        del parts[0], others[0]
+    return "/".join(parts)

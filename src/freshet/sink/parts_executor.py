@@ -37,6 +37,8 @@ class Part:
     fragments: list[str] = field(default_factory=list)
     gone: list[str | int] = field(default_factory=list)
     """Keys whose current rows leave the table."""
+    places: list[int] = field(default_factory=list)
+    """The addresses of those rows in the pinned version."""
     deleted: dict[str | int, str] = field(default_factory=dict)
     """Deleted keys with the versions that deleted them."""
     upserted: int = 0

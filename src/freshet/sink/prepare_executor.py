@@ -1,7 +1,7 @@
 """Step 3 of the commit protocol for keyed rows, on an executor: judge events, make rows."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from freshet.rows import BuiltRows, CurrentRows, RowBuilder
 from freshet.sink.judge import Event, Verdict, judge, newest, take_all
 from freshet.sink.parts_executor import Part, TooMuchForOneTaskError, hand_over
 from freshet.sink.tombstones import buried
-from freshet.stores.lance_tables import LanceTable
+from freshet.stores.lance_tables import ROW_ADDRESS, LanceTable
 
 # What one task does about as fast as several, counting what it takes to start them.
 MOST_RECORDS_ALONE: Final = 2_000
@@ -92,7 +92,7 @@ class Preparation:
     ) -> Sequence[pa.RecordBatch]:
         events = self._events(records)
         found, verdict = self._judged(events, table)
-        _add_verdict(part, verdict, events, set(found.column(self.key).to_pylist()))
+        _add_verdict(part, verdict, events, _tuples(found, self.key, ROW_ADDRESS))
         if not verdict.upserts:
             return ()
         upserts = records.take(pa.array(verdict.upserts))
@@ -140,15 +140,20 @@ def _tuples(table: pa.Table, *columns: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _add_verdict(
-    part: Part, verdict: Verdict, events: Sequence[Event], current: set[str | int]
+    part: Part,
+    verdict: Verdict,
+    events: Sequence[Event],
+    current: Iterable[tuple[str | int, int]],
 ) -> None:
     """Counts one slice; remembers which current rows must leave and what is buried."""
     part.upserted += len(verdict.upserts)
     part.stale += verdict.stale
     part.unchanged += verdict.unchanged
     part.deleted |= {events[place].key: events[place].version for place in verdict.deletes}
-    touched = (events[place].key for place in chain(verdict.upserts, verdict.deletes))
-    part.gone += [key for key in touched if key in current]
+    touched = {events[place].key for place in chain(verdict.upserts, verdict.deletes)}
+    leaving = [(key, address) for key, address in current if key in touched]
+    part.gone += {key for key, _ in leaving}
+    part.places += [address for _, address in leaving]
 
 
 def _add_built(part: Part, built: BuiltRows) -> None:

@@ -80,6 +80,7 @@ def joined(parts: Sequence[Part], schema: pa.Schema | None = None) -> Prepared:
     return Prepared(
         fragments=tuple(fragment for part in parts for fragment in part.fragments),
         gone=tuple(key for part in parts for key in part.gone),
+        places=tuple(address for part in parts for address in part.places),
         deleted={key: version for key, version in deleted.items() if version},
         counts=Counts(
             rows_in=sum(part.rows_in for part in parts),

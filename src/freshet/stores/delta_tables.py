@@ -1,5 +1,6 @@
 """Small Delta tables without the JVM (delta-rs), and what their log tells of larger ones."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,12 +12,14 @@ from freshet.errors import StoreError, TableMissingError
 
 _COMPACT_EVERY: Final = 32
 _COMPACT_TO_BYTES: Final = 1 << 20
-_KEEP: Final = "interval 1 hours"
-# These tables hold what happened, not what was: their own history is of no use for long.
+# These tables hold what happened, not what was: their own history is of no use for long, and
+# every append looks at all of it.
 _UPKEEP: Final = {
-    "delta.logRetentionDuration": _KEEP,
-    "delta.deletedFileRetentionDuration": _KEEP,
+    "delta.checkpointInterval": "32",
+    "delta.logRetentionDuration": "interval 2 minutes",
+    "delta.deletedFileRetentionDuration": "interval 5 minutes",
 }
+_REOPEN_AFTER_S: Final = 60.0
 
 
 def exists(uri: str) -> bool:
@@ -44,6 +47,7 @@ class SmallTable:
         self.uri = uri
         self.schema = schema
         self._table: DeltaTable | None = None
+        self._used_at = 0.0
         self._appends = 0
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -87,9 +91,12 @@ class SmallTable:
             raise StoreError("read the log of", self.uri, error) from error
 
     def _opened_for_write(self) -> DeltaTable:
-        if self._table is None:
+        # Of an older state the log that leads to the newest one may have been cleaned away.
+        is_old = time.monotonic() - self._used_at > _REOPEN_AFTER_S
+        if self._table is None or is_old:
             create(self.uri, self.schema, _UPKEEP)
             self._table = DeltaTable(self.uri)
+        self._used_at = time.monotonic()
         return self._table
 
     def _fold_small_files(self) -> None:

@@ -27,22 +27,41 @@ class Commit:
         return self.kind in {"Append", "Delete", "Merge", "Overwrite", "Restore", "Update"}
 
 
+@dataclass(frozen=True)
+class Removal:
+    """Rows that are about to leave; made by one table object and committed by it."""
+
+    emptied: Sequence[int]
+    """Fragments of which nothing is left."""
+    thinned: Sequence[FragmentMetadata]
+    """The others, with their new deletion files."""
+
+
 def files_of(fragments: Sequence[str]) -> Iterator[str]:
     """The data files of fragments that are given as JSON."""
     for fragment in fragments:
         yield from (file["path"] for file in json.loads(fragment)["files"])
 
 
-def joined(removal: Any, new: list[FragmentMetadata]) -> LanceOperation.Update:
-    """An update that removes rows and adds fragments at once."""
+def update(
+    removal: Removal, new: list[FragmentMetadata], fields: Sequence[Any]
+) -> LanceOperation.Update:
+    """An update that removes rows and adds fragments at once; `fields` are those of the table."""
     return LanceOperation.Update(
-        removed_fragment_ids=removal.removed_fragment_ids,
-        updated_fragments=removal.updated_fragments,
-        new_fragments=[*removal.new_fragments, *new],
-        fields_modified=removal.fields_modified,
-        fields_for_preserving_frag_bitmap=removal.fields_for_preserving_frag_bitmap,
-        update_mode=removal.update_mode,
+        removed_fragment_ids=list(removal.emptied),
+        updated_fragments=list(removal.thinned),
+        new_fragments=new,
+        fields_modified=[],
+        # Rows that stay are as they were, so every index of the table still holds for them.
+        fields_for_preserving_frag_bitmap=list(_ids_of(fields)),
+        update_mode="rewrite_rows",
     )
+
+
+def _ids_of(fields: Sequence[Any]) -> Iterator[int]:
+    for field in fields:
+        yield field.id()
+        yield from _ids_of(field.children())
 
 
 @contextmanager

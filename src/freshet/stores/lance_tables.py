@@ -18,24 +18,23 @@ from lance.fragment import write_fragments
 
 from freshet.errors import StoreError, TableMissingError
 from freshet.stores import file_systems
-from freshet.stores.lance_commits import Commit, files_of, joined, translating
+from freshet.stores.lance_commits import Commit, Removal, files_of, translating, update
 from freshet.stores.sql import is_among
 
 TABLE_ID: Final = "freshet.table"
 """Where a table's metadata says which table it is: another one at the same place has another."""
 ROW_ID: Final = "_rowid"
+ROW_ADDRESS: Final = "_rowaddr"
+"""Where a row lies in one version: fragment and place in it."""
 _KEYS_PER_FILTER: Final = 1_000
-# Measured: a key found through the BTREE costs as much as scanning 64 rows of small columns, and a
-# fragment costs a scan as much as 2,500 rows more than it costs a look-up.
+# Measured: a key by the BTREE costs as much as scanning 64 rows, and a fragment costs a scan as
+# much as 2,500 rows more than it costs a look-up.
 _SCANNED_ROWS_PER_KEY: Final = 64
 _SCANNED_ROWS_PER_FRAGMENT: Final = 2_500
 _SCAN_BATCH_ROWS: Final = 65_536
 _INDEX_CACHE_BYTES: Final = 256 << 20
 _METADATA_CACHE_BYTES: Final = 128 << 20
 _MAX_KEY_INDEX_PARTS: Final = 8
-
-Removal = Transaction
-"""Rows that are about to leave; made by one table object and committed by it."""
 
 
 @cache
@@ -140,11 +139,12 @@ class LanceTable:
                 yield from fragment.to_batches(columns=list(columns))
 
     def lookup(self, column: str, values: Sequence[Any], columns: Sequence[str]) -> pa.Table:
-        """Rows whose column holds one of the values, with their ids; holds only the rows found.
+        """Rows whose column holds one of the values, with ids and addresses; holds only those.
 
         By index, or by a scan where that is cheaper; so the columns should be small ones.
         """
-        schema = pa.schema([*(self.schema.field(name) for name in columns), (ROW_ID, pa.uint64())])
+        places = [(ROW_ID, pa.uint64()), (ROW_ADDRESS, pa.uint64())]
+        schema = pa.schema([*(self.schema.field(name) for name in columns), *places])
         rows = self.count()
         if not values or rows == 0:
             return schema.empty_table()
@@ -159,10 +159,13 @@ class LanceTable:
         self, column: str, values: Sequence[Any], columns: Sequence[str]
     ) -> Iterator[pa.RecordBatch]:
         among = pa.array(values, self.schema.field(column).type)
-        scan = self._dataset.to_batches(
-            columns=list(columns), with_row_id=True, batch_size=_SCAN_BATCH_ROWS
+        scan = self._dataset.scanner(
+            columns=list(columns),
+            with_row_id=True,
+            with_row_address=True,
+            batch_size=_SCAN_BATCH_ROWS,
         )
-        for batch in scan:
+        for batch in scan.to_batches():
             yield batch.filter(pc.is_in(batch.column(column), among))
 
     def _seek(
@@ -170,7 +173,9 @@ class LanceTable:
     ) -> Iterator[pa.Table]:
         for start in range(0, len(values), _KEYS_PER_FILTER):
             some = is_among(column, values[start : start + _KEYS_PER_FILTER])
-            yield self._dataset.to_table(columns=list(columns), filter=some, with_row_id=True)
+            yield self._dataset.scanner(
+                columns=list(columns), filter=some, with_row_id=True, with_row_address=True
+            ).to_table()
 
     def take(self, row_ids: Sequence[int], columns: Sequence[str]) -> pa.Table:
         """Rows by their ids, in the order of the ids."""
@@ -199,18 +204,22 @@ class LanceTable:
             written = write_fragments(rows, self._dataset, enable_stable_row_ids=True)
         return [json.dumps(fragment.to_json()) for fragment in written]
 
-    def removal(self, key: str, gone: Sequence[Any]) -> Removal | None:
-        """Prepares that all rows of some keys leave; nothing is visible before the commit.
-
-        Writes deletion files that no version names yet.
-        """
-        if not gone:
+    def removal(self, addresses: Sequence[int]) -> Removal | None:
+        """Prepares that rows leave: writes deletion files that no version names yet."""
+        if not addresses:
             return None
-        keys = pa.table({key: pa.array(gone, self.schema.field(key).type)})
-        with translating("find the rows to delete in", self.uri):
-            builder = self._dataset.merge_insert(key).when_matched_delete()
-            transaction, _ = builder.execute_uncommitted(keys)
-        return transaction
+        offsets: dict[int, list[int]] = {}
+        for address in addresses:
+            offsets.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+        left: dict[int, FragmentMetadata | None] = {}
+        with translating("delete rows of", self.uri):
+            for fragment_id, places in offsets.items():
+                fragment = self._dataset.get_fragment(fragment_id)
+                if fragment is None:
+                    raise StoreError("delete rows of", self.uri, f"no fragment {fragment_id}")
+                left[fragment_id] = fragment.delete_rows(places)
+        emptied = [fragment_id for fragment_id, kept in left.items() if kept is None]
+        return Removal(emptied, [kept for kept in left.values() if kept is not None])
 
     def commit(
         self, removal: Removal | None, fragments: Sequence[str], stamp: Mapping[str, str]
@@ -221,11 +230,12 @@ class LanceTable:
         leaves open whether the commit landed.
         """
         new = [FragmentMetadata.from_json(fragment) for fragment in fragments]
-        transaction = (
-            Transaction(self.version, LanceOperation.Append(new))
+        operation = (
+            LanceOperation.Append(new)
             if removal is None
-            else Transaction(removal.read_version, joined(removal.operation, new))
+            else update(removal, new, self._dataset.lance_schema.fields())
         )
+        transaction = Transaction(self.version, operation)
         transaction.transaction_properties = dict(stamp)
         with translating("commit to", self.uri):
             return int(LanceDataset.commit(self._dataset, transaction).version)

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,13 +30,13 @@ class Driver:
     process: subprocess.Popen[bytes]
 
     @classmethod
-    def start(cls, folder: Path, module: str, *arguments: str) -> Self:
-        """Runs a Python module in a folder; what it prints goes to `output.log` there."""
+    def start(cls, folder: Path, *command: str) -> Self:
+        """Runs a command in a folder; what it prints goes to `output.log` there."""
         # The mark is inherited by all children, whatever session they put themselves in.
-        command = ["/usr/bin/env", f"{_MARK}={folder}", sys.executable, "-m", module, *arguments]
+        marked = ["/usr/bin/env", f"{_MARK}={folder}", *command]
         with (folder / "output.log").open("ab") as log:
             process = subprocess.Popen(
-                command, cwd=folder, stdout=log, stderr=log, start_new_session=True
+                marked, cwd=folder, stdout=log, stderr=log, start_new_session=True
             )
         return cls(folder, process)
 
@@ -65,10 +64,11 @@ class Driver:
 
     def end(self) -> None:
         """Ends it and all that it started, however far it is; for clean-up after a failed test."""
-        for number in (self.process.pid, *left_over(self.folder)):
+        self.process.kill()
+        self.process.wait()
+        for number in left_over(self.folder):
             with suppress(ProcessLookupError):
                 os.kill(number, signal.SIGKILL)
-        self.process.wait()
 
     def _code(self, timeout_s: float) -> int:
         try:

@@ -24,6 +24,7 @@ from freshet.sink.commit_protocol import no_probe
 from freshet.sink.target import Mode
 from freshet.spark import start_session
 from freshet.testing.faults import KillAt, Moment, StepLog, together
+from freshet.testing.processes import Driver
 from freshet.testing.store_faults import StoreFault
 
 COLUMNS: Final = (
@@ -61,6 +62,14 @@ class Workplace:
     def marker(self) -> Path:
         """Made by a store fault that struck."""
         return self.folder / "struck"
+
+
+def start(place: Workplace, mode: str, *options: str) -> Driver:
+    """Runs this program in a process of its own."""
+    module = "freshet.testing.program"
+    return Driver.start(
+        place.folder, sys.executable, "-m", module, str(place.folder), mode, *options
+    )
 
 
 def session(folder: Path) -> SparkSession:
