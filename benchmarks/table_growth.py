@@ -38,7 +38,8 @@ from freshet.sink.preparing import joined
 from freshet.sink.stamps import Batch
 from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
-from freshet.stores.lance_tables import LanceTable, Removal
+from freshet.stores.lance_commits import Removal
+from freshet.stores.lance_tables import LanceTable
 from instant_rows import DIMENSION
 from measuring import Stopwatch, machine, median, scratch_folder, show_progress, timed_ms
 from sink_vs_merge_insert import ROWS, index_rows, key_of

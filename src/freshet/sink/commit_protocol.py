@@ -54,7 +54,7 @@ from freshet.stores.lance_commits import Removal
 from freshet.stores.lance_tables import LanceTable
 
 _MAX_PREPARATIONS: Final = 3
-_INDEX_KEYS_EVERY: Final = 16
+_INDEX_KEYS_EVERY: Final = 4
 
 
 class Step(StrEnum):

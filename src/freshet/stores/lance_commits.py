@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from lance import FragmentMetadata, LanceOperation
+from lance import FragmentMetadata, LanceDataset, LanceOperation
 from lance.commit import CommitConflictError as LanceConflictError
 
 from freshet.errors import CommitConflictError, StoreError
+
+_DELETES_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,24 @@ class Removal:
     """Fragments of which nothing is left."""
     thinned: Sequence[FragmentMetadata]
     """The others, with their new deletion files."""
+
+
+def removal_of(dataset: LanceDataset, addresses: Sequence[int]) -> Removal:
+    """Writes the deletion files of rows that are to leave, several fragments at a time."""
+    places: dict[int, list[int]] = {}
+    for address in addresses:
+        places.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
+
+    def thinned(fragment_id: int) -> FragmentMetadata | None:
+        fragment = dataset.get_fragment(fragment_id)
+        if fragment is None:
+            raise ValueError(f"there is no fragment {fragment_id}")
+        return fragment.delete_rows(places[fragment_id])
+
+    with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+        left = dict(zip(places, pool.map(thinned, places), strict=True))
+    emptied = [fragment_id for fragment_id, kept in left.items() if kept is None]
+    return Removal(emptied, [kept for kept in left.values() if kept is not None])
 
 
 def files_of(fragments: Sequence[str]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from lance.fragment import write_fragments
 
 from freshet.errors import StoreError, TableMissingError
 from freshet.stores import file_systems
-from freshet.stores.lance_commits import Commit, Removal, files_of, translating, update
+from freshet.stores.lance_commits import Commit, Removal, files_of, removal_of, translating, update
 from freshet.stores.sql import is_among
 
 TABLE_ID: Final = "freshet.table"
@@ -208,18 +208,8 @@ class LanceTable:
         """Prepares that rows leave: writes deletion files that no version names yet."""
         if not addresses:
             return None
-        offsets: dict[int, list[int]] = {}
-        for address in addresses:
-            offsets.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)
-        left: dict[int, FragmentMetadata | None] = {}
         with translating("delete rows of", self.uri):
-            for fragment_id, places in offsets.items():
-                fragment = self._dataset.get_fragment(fragment_id)
-                if fragment is None:
-                    raise StoreError("delete rows of", self.uri, f"no fragment {fragment_id}")
-                left[fragment_id] = fragment.delete_rows(places)
-        emptied = [fragment_id for fragment_id, kept in left.items() if kept is None]
-        return Removal(emptied, [kept for kept in left.values() if kept is not None])
+            return removal_of(self._dataset, addresses)
 
     def commit(
         self, removal: Removal | None, fragments: Sequence[str], stamp: Mapping[str, str]
@@ -299,12 +289,12 @@ class LanceTable:
         return int(stats["num_unindexed_fragments"]), int(stats["num_unindexed_rows"])
 
     def index_new_keys(self, key: str) -> None:
-        """Extends the key's BTREE to new rows: a small part each time, folded when there are 8."""
+        """Extends the key's BTREE to new rows by a small part; folds all parts but the first."""
         name = self._index_on(key)
         if name is None:
             return
         parts = int(self._dataset.stats.index_stats(name)["num_indices"])
-        merge = parts if parts >= _MAX_KEY_INDEX_PARTS else 0
+        merge = parts - 1 if parts >= _MAX_KEY_INDEX_PARTS else 0
         with translating("index the new keys of", self.uri):
             self._dataset.optimize.optimize_indices(index_names=[name], num_indices_to_merge=merge)
 
