@@ -63,6 +63,18 @@ class KillAt:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@dataclass(frozen=True)
+class PauseAt:
+    """Stops its own process at a moment, as a machine that hangs; SIGCONT lets it go on."""
+
+    moment: Moment
+
+    def __call__(self, step: Step, when: str, batch_id: int) -> None:
+        """The probe."""
+        if self.moment.is_now(step, when, batch_id):
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
 @dataclass
 class Trace:
     """Writes down every step that the protocol takes."""

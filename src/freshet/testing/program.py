@@ -1,6 +1,7 @@
 """The program that crash tests run and kill: change files, through a `LanceSink`, to a table.
 
-    python -m freshet.testing.program FOLDER MODE [--continuous] [--kill-at MOMENT | --fault FAULT]
+    python -m freshet.testing.program FOLDER MODE [--continuous]
+        [--kill-at MOMENT | --pause-at MOMENT | --fault FAULT]
 
 Reads `FOLDER/input`, one JSON file a batch in the order of their times, and writes
 `FOLDER/rows.lance`. Every step of the protocol is written to `FOLDER/steps.log` before it may be
@@ -23,7 +24,7 @@ from freshet.sink import LanceSink, Probe
 from freshet.sink.commit_protocol import no_probe
 from freshet.sink.target import Mode
 from freshet.spark import start_session
-from freshet.testing.faults import KillAt, Moment, StepLog, together
+from freshet.testing.faults import KillAt, Moment, PauseAt, StepLog, together
 from freshet.testing.processes import Driver
 from freshet.testing.store_faults import StoreFault
 
@@ -111,12 +112,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("mode", choices=list(Mode))
     parser.add_argument("--continuous", action="store_true")
     parser.add_argument("--kill-at", type=Moment.parse)
+    parser.add_argument("--pause-at", type=Moment.parse)
     parser.add_argument("--fault")
     told = parser.parse_args(arguments)
     place = Workplace(told.folder)
     probes: list[Probe] = [place.steps]
     if told.kill_at is not None:
         probes.append(KillAt(told.kill_at))
+    if told.pause_at is not None:
+        probes.append(PauseAt(told.pause_at))
     with ExitStack() as faults:
         spark = session(place.folder)
         if told.fault is not None:
