@@ -32,8 +32,9 @@ MINUTES ?= 10
 soak: setup  ## kill it at random for MINUTES=10 in each of two modes; SEED=… repeats one
 	@$(BIN)/python tests/crash/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-bench: setup  ## the sink against LanceDB's merge_insert
-	$(BIN)/python benchmarks/sink_vs_merge_insert.py
+BENCHMARKS := sink_vs_merge_insert table_growth append_growth sink_overhead
+bench: setup  ## the sink against LanceDB's own calls, #399's protocol and a no-op sink
+	@for name in $(BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 docs: setup  ## write docs/settings.md and docs/cli.md anew
 	$(BIN)/python scripts/write_references.py

@@ -8,6 +8,7 @@
     ├── ModelMismatchError         the index was built with another model or other chunks
     ├── SchemaMismatchError        the table's columns do not fit what is to be written
     ├── StoreError                 a storage call failed
+    │   ├── VersionMissingError    a version of a table was cleaned away
     │   └── CommitConflictError    another commit came first: reopen and try again (retryable)
     ├── StreamFailedError          a streaming query stopped with an error
     └── SinkError                  the commit protocol cannot go on
@@ -90,6 +91,10 @@ class StoreError(FreshetError):
         super().__init__(f"could not {action} {uri}: {self.reason}")
 
 
+class VersionMissingError(StoreError):
+    """A version of a table was cleaned away."""
+
+
 class CommitConflictError(StoreError):
     """Another commit came first; the table is unchanged by this one. Reopen and try again."""
 
@@ -146,10 +151,9 @@ class HistoryMissingError(SinkError):
         self.batch_id = batch_id
         self.missing = missing
         super().__init__(
-            f"cannot tell whether batch {batch_id} landed in {table}: its version {missing} cannot "
-            "be read, perhaps since something other than Freshet cleaned it away. Nothing was "
-            "written. Put the version back from a backup, or start over with an empty table, "
-            "ledger and checkpoint"
+            f"cannot tell whether batch {batch_id} landed in {table}: its version {missing} was "
+            "cleaned away by something other than Freshet. Nothing was written. Put the version "
+            "back from a backup, or start over with an empty table, ledger and checkpoint"
         )
 
 

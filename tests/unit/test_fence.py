@@ -13,6 +13,8 @@ from freshet.errors import FencedError, SinkNameTakenError, StoreError
 from freshet.sink import BatchReport, Mode, Probe, Step
 from freshet.sink.commit_protocol import no_probe
 from freshet.sink.stamps import Batch, Counts
+from freshet.stores import lance_withdrawals
+from freshet.stores.lance_commits import Commit
 from freshet.stores.lance_tables import LanceTable
 from freshet.testing import FailAt, InjectedFaultError, Moment
 
@@ -79,6 +81,68 @@ def test_a_driver_that_sleeps_between_check_and_commit_withdraws_its_twin(
     assert successor.keys() == ["a", "b", "c"]
     successor.write(3, "d")
     assert successor.keys() == ["a", "b", "c", "d"]
+
+
+def land_a_twin_that_stays(folder: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode) -> Driver:
+    """A paused driver lands batch 1 after its successor, and dies before it can withdraw it."""
+    paused, successor = Driver(folder, mode), Driver(folder, mode)
+    paused.write(0, "a")
+
+    def die(*_: object) -> int:
+        raise InjectedFaultError
+
+    with monkeypatch.context() as patch:
+        sleep_in_commit(patch, "commit", lambda: successor.write(1, "b"))
+        patch.setattr("freshet.sink.fence.withdraw", die)
+        with pytest.raises(InjectedFaultError):
+            paused.write(1, "b")
+    assert successor.keys() == ["a", "b", "b"]
+    return successor
+
+
+@pytest.mark.parametrize("mode", [Mode.APPEND, Mode.UPDATE])
+@pytest.mark.parametrize("is_compacted", [True, False])
+def test_a_twin_whose_driver_died_is_withdrawn_by_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode, is_compacted: bool
+) -> None:
+    successor = land_a_twin_that_stays(tmp_path, monkeypatch, mode)
+    if is_compacted:
+        LanceTable.open(successor.uri).compact()
+    successor.write(2, "c")
+    assert successor.keys() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("mode", [Mode.APPEND, Mode.UPDATE])
+def test_a_twin_whose_driver_died_is_withdrawn_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
+    land_a_twin_that_stays(tmp_path, monkeypatch, mode)
+    restarted = Driver(tmp_path, mode)
+    restarted.write(1, "b")
+    restarted.write(2, "c")
+    restarted.write(3, "d")
+    assert restarted.keys() == ["a", "b", "c", "d"]
+
+
+def test_a_twin_that_a_compaction_moved_is_withdrawn_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused, successor = append_driver(tmp_path), append_driver(tmp_path)
+    paused.write(0, "a")
+    sleep_in_commit(monkeypatch, "commit", lambda: successor.write(1, "b"))
+    plain = lance_withdrawals.withdraw
+    withdrawn: list[Commit] = []
+
+    def after_a_compaction(uri: str, commit: Commit) -> int:
+        LanceTable.open(uri).compact()
+        withdrawn.append(commit)
+        return plain(uri, commit)
+
+    monkeypatch.setattr("freshet.sink.fence.withdraw", after_a_compaction)
+    with pytest.raises(FencedError):
+        paused.write(1, "b")
+    assert successor.keys() == ["a", "b"]
+    assert plain(successor.uri, withdrawn[0]) == 0, "once more has no effect"
 
 
 def test_a_predecessor_that_lands_first_leaves_the_batch_to_its_successor_once(

@@ -35,7 +35,7 @@ from freshet.errors import StoreError, TableMissingError
 from freshet.events import emit, warn
 from freshet.sink import stamps
 from freshet.sink.continuity import Course, Decision, decide, gather
-from freshet.sink.fence import Fence, Landing, RowsChangedError
+from freshet.sink.fence import Fence, Landing, RowsChangedError, try_to_discard
 from freshet.sink.leases import Lease
 from freshet.sink.ledger import (
     COMMITTED,
@@ -169,7 +169,7 @@ class CommitProtocol:
         with self._step(Step.RECOVER, batch):  # 2
             evidence = gather(self._target, batch, landed)
             decision = decide(evidence)
-        self._seen_version = evidence.table_version
+        self._seen_version = evidence.last_version or evidence.table_version
         if decision.notice is not None:
             warn("sink", decision.notice, sink=batch.sink, batch_id=batch.batch_id)
         if decision.last_batch is not None:
@@ -187,6 +187,7 @@ class CommitProtocol:
         table = LanceTable.open(self._target.uri)
         report = attempt.report(RECOVERED, found.counts, version=found.version, table=table)
         self._ledger.record(report)
+        self._seen_version = found.version
         announce("batch_recovered", report)
         return report
 
@@ -195,10 +196,9 @@ class CommitProtocol:
     def _write(self, attempt: Attempt, fence: Fence, prepare: Prepare) -> BatchReport:
         for preparation in range(1, _MAX_PREPARATIONS + 1):
             table = self._create_table()
-            twins = stamps.find_all(table, attempt.batch, self._seen_version)
-            if twins:
-                fence.lease.check()
-                return self._recovered(attempt, twins[0])
+            twin = self._twin(attempt.batch, fence, table)
+            if twin is not None:
+                return self._recovered(attempt, twin)
             try:
                 return self._write_at(attempt, fence, table, prepare)
             except RowsChangedError:
@@ -206,6 +206,15 @@ class CommitProtocol:
                 if preparation == _MAX_PREPARATIONS:
                     raise
         raise AssertionError("unreachable")
+
+    def _twin(self, batch: Batch, fence: Fence, table: LanceTable) -> Found | None:
+        """Another driver's commit of this batch; also clears up after drivers that were fenced."""
+        others = stamps.find_all(table, batch, self._seen_version)
+        if not others:
+            return None
+        fence.lease.check()
+        fence.clear(other for other in others if self._ledger.is_repeated_by(other, batch))
+        return next((other for other in others if other.is_of(batch)), None)
 
     def _write_at(
         self, attempt: Attempt, fence: Fence, table: LanceTable, prepare: Prepare
@@ -308,11 +317,3 @@ class CommitProtocol:
         except StoreError as error:
             # The first error is the one to see; that it could not be recorded is only logged.
             warn("sink", "failure_not_recorded", batch_id=report.batch_id, error=error)
-
-
-def try_to_discard(table: LanceTable, fragments: Sequence[str]) -> None:
-    """Removes data files that surely did not land; what cannot be removed costs only space."""
-    try:
-        table.discard(fragments)
-    except StoreError as error:
-        warn("sink", "files_left_behind", files=len(fragments), error=error)

@@ -74,6 +74,13 @@ class Evidence:
         known = [batch for batch in (self.landed.last_batch, stamped) if batch is not None]
         return max(known, default=None)
 
+    @property
+    def is_on_record(self) -> bool:
+        """Whether the ledger has this very batch, and not only one of its number."""
+        last = self.landed.last_batch
+        is_known = last is not None and self.batch.batch_id <= last
+        return is_known and self.landed.offsets == self.batch.offsets
+
 
 def gather(target: Target, batch: Batch, landed: Landed) -> Evidence:
     """Reads what the table says to what the ledger said."""
@@ -90,7 +97,8 @@ def decide(evidence: Evidence) -> Decision:
     """The course to take; raises `ContinuityError` where going on could lose or double rows."""
     _check_table(evidence)
     newest, batch = evidence.past.newest, evidence.batch
-    if newest and newest.is_of(batch) and newest.offsets == batch.offsets:
+    is_in_table = newest and newest.is_of(batch) and newest.offsets == batch.offsets
+    if is_in_table and not evidence.is_on_record:
         return Decision(Course.RECOVER, _ledger_notice(evidence), batch.batch_id, newest)
     last = evidence.last_batch
     if last is None:

@@ -6,7 +6,7 @@ and the own one are searched for a twin afterwards. Who finds one came second an
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -20,6 +20,7 @@ from freshet.sink.stamps import Batch, Counts, Found
 from freshet.sink.target import Mode, Target
 from freshet.stores.lance_commits import Removal
 from freshet.stores.lance_tables import ROW_ADDRESS, LanceTable
+from freshet.stores.lance_withdrawals import withdraw
 
 _MAX_CONFLICTS: Final = 20
 _LONGEST_PAUSE_S: Final = 1.0
@@ -86,14 +87,14 @@ class Fence:
                 warn("sink", "commit_conflict", batch_id=batch.batch_id, attempt=attempt + 1)
                 time.sleep(min(_LONGEST_PAUSE_S, 0.01 * 2**attempt))
                 table = table.reopened()
-                if twins := stamps.find_all(table, batch, pinned):
-                    return self._landed_by(twins[0])
+                if twin := stamps.find(table, batch, pinned):
+                    return self._landed_by(twin)
                 self._check_rows(table, pinned, conflict)
                 removal = self._removal(table, prepared)
             except StoreError as error:
                 return self._look_for(batch, table, pinned, error)
             else:
-                return self._without_twin(batch, table, prepared, pinned, version)
+                return self._without_twin(batch, table, pinned, version)
         raise CommitConflictError("commit to", table.uri, f"{_MAX_CONFLICTS} conflicts in a row")
 
     def _commit(
@@ -117,34 +118,58 @@ class Fence:
         if self.target.mode is Mode.UPDATE and any(c.changes_rows for c in table.history(pinned)):
             raise RowsChangedError(conflict.action, conflict.uri, conflict.reason) from conflict
 
-    def _without_twin(
-        self, batch: Batch, table: LanceTable, prepared: Landable, pinned: int, version: int
-    ) -> Landing:
+    def clear(self, twins: Iterable[Found]) -> None:
+        """Withdraws what fenced drivers landed for a second time.
+
+        They do so themselves, unless they are killed before they can.
+        """
+        for twin in twins:
+            self._withdraw(twin)
+
+    def _without_twin(self, batch: Batch, table: LanceTable, pinned: int, version: int) -> Landing:
         if version == pinned + 1:
             return Landing(version)
-        before = LanceTable.open(table.uri, version=version - 1)
-        if twins := stamps.find_all(before, batch, pinned):
-            warn("sink", "batch_withdrawn", batch_id=batch.batch_id, table_version=version)
-            table.reopened().withdraw(prepared.fragments)
-            return self._landed_by(twins[0])
-        return Landing(version)
+        landed = [
+            one
+            for one in stamps.find_all(LanceTable.open(table.uri, version=version), batch, pinned)
+            if one.is_of(batch)
+        ]
+        if landed[0].version == version:
+            return Landing(version)
+        self._withdraw(landed[-1])
+        return self._landed_by(landed[0])
+
+    def _withdraw(self, twin: Found) -> None:
+        rows = withdraw(self.target.uri, twin.commit)
+        warn(
+            "sink", "batch_withdrawn", batch_id=twin.batch_id, table_version=twin.version, rows=rows
+        )
 
     def _look_for(self, batch: Batch, table: LanceTable, pinned: int, error: StoreError) -> Landing:
         """Where a commit landed whose answer was lost; the error again if it did not."""
         try:
-            found = stamps.find_all(table.reopened(), batch, pinned)
+            landed = stamps.find_all(table.reopened(), batch, pinned)
         except (StoreError, HistoryMissingError) as blind:
             raise CommitUnknownError(
                 table=table.uri, batch_id=batch.batch_id, cause=error
             ) from blind
-        if not found:
+        mine = next((one for one in landed if one.is_of(batch)), None)
+        if mine is None:
             raise error
-        warn("sink", "commit_found", batch_id=batch.batch_id, table_version=found[0].version)
-        if found[0].writer != self.lease.owner:
-            return self._landed_by(found[0])
-        return Landing(found[0].version)
+        warn("sink", "commit_found", batch_id=batch.batch_id, table_version=mine.version)
+        if mine.writer != self.lease.owner:
+            return self._landed_by(mine)
+        return Landing(mine.version)
 
     def _landed_by(self, twin: Found) -> Landing:
         """The batch is in the table once; whether this driver may go on is the lease's to say."""
         self.lease.check()
         return Landing(twin.version, twin)
+
+
+def try_to_discard(table: LanceTable, fragments: Sequence[str]) -> None:
+    """Removes data files that surely did not land; what cannot be removed costs only space."""
+    try:
+        table.discard(fragments)
+    except StoreError as error:
+        warn("sink", "files_left_behind", files=len(fragments), error=error)

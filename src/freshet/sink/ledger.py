@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from freshet import schemas
 from freshet.events import emit
-from freshet.sink.stamps import Batch, Counts
+from freshet.sink.stamps import Batch, Counts, Found
 from freshet.stores.delta_tables import SmallTable
 from freshet.stores.lance_tables import TABLE_ID, LanceTable
 from freshet.stores.sql import is_among, quoted
@@ -143,6 +143,20 @@ class Ledger:
             None if newest is None else newest["batch_id"],
             None if newest is None else newest["table_id"],
             None if same is None else same["offsets"],
+        )
+
+    def is_repeated_by(self, found: Found, batch: Batch) -> bool:
+        """Whether a commit of the batch's sink is of a batch that had landed in an earlier one.
+
+        A batch of the same number that was planned anew is not the same batch.
+        """
+        where = (
+            f"{_landed(batch.pipeline, batch.sink)} AND query_id = {quoted(found.query_id)} "
+            f"AND batch_id = {found.batch_id}"
+        )
+        rows = self._table.read(["table_version", "offsets"], where)
+        return any(
+            row["table_version"] < found.version and row["offsets"] == found.offsets for row in rows
         )
 
     def has(self, batch: Batch) -> bool:

@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 from freshet.errors import ContinuityError, SinkError
 from freshet.events import warn
 from freshet.sink.columns import VECTOR_SIZE, columns_of, conformed
-from freshet.sink.commit_protocol import CommitProtocol, Prepared, try_to_discard
+from freshet.sink.commit_protocol import CommitProtocol, Prepared
+from freshet.sink.fence import try_to_discard
 from freshet.sink.lance_sink import fitting_table, utc_now
 from freshet.sink.leases import newest_claim
 from freshet.sink.ledger import Ledger

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from freshet.errors import HistoryMissingError, StoreError
+from freshet.errors import HistoryMissingError, VersionMissingError
 from freshet.stores.lance_commits import Commit
 from freshet.stores.lance_tables import LanceTable
 
@@ -58,12 +58,17 @@ class Batch:
 class Found:
     """A commit that carries a stamp."""
 
-    version: int
+    commit: Commit
     query_id: str
     batch_id: int
     writer: str
     offsets: str | None
     counts: Counts
+
+    @property
+    def version(self) -> int:
+        """The version that it made."""
+        return self.commit.version
 
     def is_of(self, batch: Batch) -> bool:
         """Whether it is the commit of this very batch."""
@@ -92,13 +97,13 @@ def look_back(table: LanceTable, batch: Batch, after: int) -> Past:
                 restored_at = commit.version
             if _is_of_sink(commit, batch):
                 return Past(_found(commit), restored_at)
-    except StoreError:
+    except VersionMissingError:
         return Past(None, restored_at, looked_at - 1)
     return Past(None, restored_at)
 
 
 def find_all(table: LanceTable, batch: Batch, after: int) -> list[Found]:
-    """The commits of this very batch after a version, oldest first; there should be one at most.
+    """The commits of the batch's sink after a version, oldest first.
 
     Raises `HistoryMissingError` if one of the versions was cleaned away: it may be the one.
     """
@@ -106,13 +111,18 @@ def find_all(table: LanceTable, batch: Batch, after: int) -> list[Found]:
     try:
         for commit in table.history(after):
             looked_at = commit.version
-            if _is_of_sink(commit, batch) and _found(commit).is_of(batch):
+            if _is_of_sink(commit, batch):
                 found.append(_found(commit))
-    except StoreError as error:
+    except VersionMissingError as error:
         raise HistoryMissingError(
             table=table.uri, batch_id=batch.batch_id, missing=looked_at - 1
         ) from error
     return found[::-1]
+
+
+def find(table: LanceTable, batch: Batch, after: int) -> Found | None:
+    """The first commit of this very batch after a version."""
+    return next((one for one in find_all(table, batch, after) if one.is_of(batch)), None)
 
 
 def _is_of_sink(commit: Commit, batch: Batch) -> bool:
@@ -123,7 +133,7 @@ def _is_of_sink(commit: Commit, batch: Batch) -> bool:
 def _found(commit: Commit) -> Found:
     stamp = commit.properties
     return Found(
-        version=commit.version,
+        commit=commit,
         query_id=stamp[_QUERY],
         batch_id=int(stamp[_BATCH]),
         writer=stamp[_WRITER],

@@ -67,9 +67,12 @@ class SmallTable:
             return
         names = self.schema.names if columns is None else list(columns)
         wanted = pa.schema([self.schema.field(name) for name in names])
-        found = DeltaTable(self.uri).scan(columns=names, predicate=where)
-        for batch in pa.RecordBatchReader.from_stream(found):
-            yield batch.cast(wanted)
+        try:
+            found = DeltaTable(self.uri).scan(columns=names, predicate=where)
+            for batch in pa.RecordBatchReader.from_stream(found):
+                yield batch.cast(wanted)
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise StoreError("read", self.uri, error) from error
 
     def read(
         self, columns: Sequence[str] | None = None, where: str | None = None

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lance import FragmentMetadata, LanceDataset, LanceOperation
+from lance import FragmentMetadata, LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError as LanceConflictError
 
 from freshet.errors import CommitConflictError, StoreError
@@ -23,11 +23,25 @@ class Commit:
     kind: str
     """Lance's name of the operation: Append, Update, Rewrite, Restore …"""
     properties: Mapping[str, str]
+    files: frozenset[str] = frozenset()
+    """Data files that it added."""
 
     @property
     def changes_rows(self) -> bool:
         """Whether rows may have come or gone, which no optimizer's commit does."""
         return self.kind in {"Append", "Delete", "Merge", "Overwrite", "Restore", "Update"}
+
+
+def commit_of(version: int, transaction: Transaction) -> Commit:
+    """What a transaction tells."""
+    operation = transaction.operation
+    added = getattr(operation, "new_fragments", None) or getattr(operation, "fragments", None)
+    return Commit(
+        version=version,
+        kind=type(operation).__name__,
+        properties=transaction.transaction_properties or {},
+        files=frozenset(file.path for fragment in added or () for file in fragment.files),
+    )
 
 
 @dataclass(frozen=True)

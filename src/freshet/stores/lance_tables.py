@@ -16,9 +16,17 @@ import pyarrow.compute as pc
 from lance import FragmentMetadata, LanceDataset, LanceOperation, Session, Transaction  # type: ignore[attr-defined]
 from lance.fragment import write_fragments
 
-from freshet.errors import StoreError, TableMissingError
+from freshet.errors import StoreError, TableMissingError, VersionMissingError
 from freshet.stores import file_systems
-from freshet.stores.lance_commits import Commit, Removal, files_of, removal_of, translating, update
+from freshet.stores.lance_commits import (
+    Commit,
+    Removal,
+    commit_of,
+    files_of,
+    removal_of,
+    translating,
+    update,
+)
 from freshet.stores.sql import is_among
 
 TABLE_ID: Final = "freshet.table"
@@ -246,18 +254,6 @@ class LanceTable:
             # Without retries Lance overwrites only what it was told to read.
             return int(LanceDataset.commit(self._dataset, transaction, max_retries=0).version)
 
-    def withdraw(self, fragments: Sequence[str]) -> None:
-        """Takes committed fragments out again, as if they had never been added."""
-        files = set(files_of(fragments))
-        mine = [
-            fragment.fragment_id
-            for fragment in self._dataset.get_fragments()
-            if files & {file.path for file in fragment.metadata.files}
-        ]
-        withdrawal = LanceOperation.Delete([], mine, "withdrawn by its writer")
-        with translating("withdraw rows from", self.uri):
-            LanceDataset.commit(self._dataset, Transaction(self.version, withdrawal))
-
     def discard(self, fragments: Sequence[str]) -> None:
         """Removes data files that no version names, and surely none will."""
         for path in files_of(fragments):
@@ -270,15 +266,21 @@ class LanceTable:
         return self.reopened()
 
     def history(self, after: int) -> Iterator[Commit]:
-        """The commits after a version, newest first; a cleaned one raises StoreError."""
+        """The commits after a version, newest first; a cleaned one raises VersionMissingError."""
         for version in range(self.version, after, -1):
-            action = f"read the transaction of version {version} of"
-            with translating(action, self.uri):
-                transaction = self._dataset.read_transaction(version)
+            try:
+                with translating(f"read the transaction of version {version} of", self.uri):
+                    transaction = self._dataset.read_transaction(version)
+            except StoreError as error:
+                if self._has(version):
+                    raise
+                raise VersionMissingError(error.action, self.uri, error.reason) from error
             if transaction is None:
-                raise StoreError(action, self.uri, "it is not there")
-            kind = type(transaction.operation).__name__
-            yield Commit(version, kind, transaction.transaction_properties or {})
+                raise VersionMissingError("read the history of", self.uri, f"no version {version}")
+            yield commit_of(version, transaction)
+
+    def _has(self, version: int) -> bool:
+        return any(known["version"] == version for known in self._dataset.versions())
 
     def unindexed(self, column: str) -> tuple[int, int]:
         """Fragments and rows that the column's index does not cover; all if it has none."""
