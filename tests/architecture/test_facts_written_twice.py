@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import pkgutil
 import re
 from pathlib import Path
@@ -14,7 +15,8 @@ from freshet import schemas
 from freshet.changes.normalise import ENVELOPES
 from freshet.landing.source import FORMATS
 from freshet.settings import ChangesSettings, EmbeddingSettings, LandingSettings
-from freshet.sink import Step, commit_protocol
+from freshet.sink import LanceSink, Mode, Step, commit_protocol
+from freshet.sink.columns import VECTOR_SIZE
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = [
@@ -81,6 +83,8 @@ def test_every_source_and_sink_states_its_guarantee() -> None:
         "bronze.table",
         "sink.commit_protocol",
         "sink.lance_sink",
+        "sink.leases",
+        "sink.native",
         "sink.ledger",
         "sink.tombstones",
     ):
@@ -109,6 +113,16 @@ def test_the_glossary_explains_the_columns_of_the_ledger() -> None:
     text = (ROOT / "docs/glossary.md").read_text()
     for name in schemas.LEDGER.names:
         assert f"`{name}`" in text, name
+
+
+def test_the_page_of_the_sink_explains_its_modes_arguments_and_options() -> None:
+    text = (ROOT / "docs/sink.md").read_text()
+    for mode in Mode:
+        assert f'`"{mode}"`' in text, mode
+    seams = {"self", "uri", "mode", "rows", "clock", "probe"}  # of the pipeline and of tests
+    arguments = set(inspect.signature(LanceSink.__init__).parameters) - seams
+    for name in arguments | {VECTOR_SIZE}:
+        assert name in text, name
 
 
 def test_the_readme_names_the_two_commands_and_links_that_exist() -> None:

@@ -89,6 +89,9 @@ def test_recovery_sees_past_any_number_of_other_commits(tmp_path: Path) -> None:
         driver.write(1, *SECOND)
     for number in range(500):
         lance.dataset(driver.uri).update_config({"unrelated": str(number)})
+        if number % 100 == 0:
+            LanceTable.open(driver.uri).compact()
+            LanceTable.open(driver.uri).index_new_keys("key")
     report = Driver(tmp_path).write(1, *SECOND)
     assert report is not None
     assert report.status == "recovered"

@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -19,18 +18,10 @@ import lance
 import pyarrow as pa
 import pytest
 
+from drivers import Driver, Event
 from freshet.errors import FreshetError, StoreError
-from freshet.sink import BatchReport, Ledger, Probe
-from freshet.sink.columns import PlainRows
-from freshet.sink.commit_protocol import CommitProtocol, Prepared, no_probe
-from freshet.sink.parts_executor import PARTS, Part
-from freshet.sink.prepare_executor import Preparation
-from freshet.sink.preparing import joined
-from freshet.sink.stamps import Batch, Counts
-from freshet.sink.target import Mode, Target
-from freshet.sink.tombstones import Tombstones
+from freshet.sink import Mode
 from freshet.stores.delta_tables import SmallTable
-from freshet.stores.lance_tables import LanceTable
 from freshet.testing import (
     FailAt,
     InjectedFaultError,
@@ -43,89 +34,27 @@ from freshet.testing import (
 )
 from freshet.testing.store_faults import STORE_CALLS
 
-ROWS = pa.schema([("key", pa.string()), ("record_version", pa.string())])
-EVENTS = pa.schema([*ROWS, ("is_deleted", pa.bool_())])
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ERRORS = [Kind.ERROR, Kind.FULL_DISK, Kind.NO_PERMISSION]
 
-Event = tuple[str, int, bool]
-FIRST: list[Event] = [("a", 1, False), ("b", 1, False)]
-SECOND: list[Event] = [("a", 2, False), ("b", 2, True), ("c", 1, False)]
-THIRD: list[Event] = [("b", 1, False), ("d", 1, False)]
+FIRST: list[Event] = [("a", 1, "x"), ("b", 1, "x")]
+SECOND: list[Event] = [("a", 2, "x"), ("b", 2, None), ("c", 1, "x")]
+THIRD: list[Event] = [("b", 1, "x"), ("d", 1, "x")]
 AFTER_THIRD = {
-    Mode.UPDATE: Counter({("a", "2"): 1, ("c", "1"): 1, ("d", "1"): 1}),
-    Mode.APPEND: Counter((key, str(version)) for key, version, _ in FIRST + SECOND + THIRD),
-    Mode.COMPLETE: Counter({("b", "1"): 1, ("d", "1"): 1}),
+    Mode.UPDATE: Counter([("a", "P002"), ("c", "P001"), ("d", "P001")]),
+    Mode.APPEND: Counter((key, f"P{version:03d}") for key, version, _ in FIRST + SECOND + THIRD),
+    Mode.COMPLETE: Counter([("b", "P001"), ("d", "P001")]),
 }
 
-
-@dataclass
-class Driver:
-    """A driver process: forgets everything when it is made anew, as a restart does."""
-
-    folder: Path
-    mode: Mode
-    probe: Probe = no_probe
-    seconds: list[int] = field(default_factory=lambda: [0])
-
-    def __post_init__(self) -> None:
-        self.uri = str(self.folder / "t.lance")
-        self.ledger = Ledger(str(self.folder / "ledger"))
-        self.tombstones = Tombstones(str(self.folder / "t_tombstones.lance"))
-        self.key = "key" if self.mode is Mode.UPDATE else None
-        self.protocol = CommitProtocol(
-            Target(self.uri, "tests", "s", self.mode, self.key),
-            create_table=lambda: LanceTable.create(self.uri, ROWS, key=self.key),
-            ledger=self.ledger,
-            tombstones=self.tombstones,
-            clock=self._tick,
-            probe=self.probe,
-        )
-
-    def _tick(self) -> datetime:
-        self.seconds[0] += 1
-        return NOW + timedelta(seconds=self.seconds[0])
-
-    def write(self, batch_id: int, events: list[Event]) -> BatchReport | None:
-        prepare = self._judged if self.mode is Mode.UPDATE else self._copied
-        batch = Batch("tests", "s", "query", batch_id)
-        return self.protocol.write(batch, lambda table, at: prepare(table, at, events))
-
-    def _judged(self, table: LanceTable, at: datetime, events: list[Event]) -> Prepared:
-        preparation = Preparation(
-            uri=self.uri,
-            version=table.version,
-            tombstones_uri=self.tombstones.uri,
-            key="key",
-            record_version="record_version",
-            deleted="is_deleted",
-            builder=PlainRows(ROWS),
-            at=at,
-            is_alone=True,
-        )
-        batches = table_of(events, EVENTS).to_batches()
-        return joined(Part.all_of(pa.Table.from_batches(preparation(iter(batches)), PARTS)))
-
-    def _copied(self, table: LanceTable, at: datetime, events: list[Event]) -> Prepared:
-        written = table.write_files(table_of(events, ROWS).to_reader())
-        whole = ROWS if self.mode is Mode.COMPLETE else None
-        return Prepared(written, counts=Counts(rows_in=len(events)), schema=whole)
-
-    def contents(self) -> Counter[tuple[str, str]]:
-        rows = lance.dataset(self.uri).to_table(ROWS.names)
-        return Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-
-    def landed(self) -> list[int]:
-        rows = self.ledger.rows("tests", "s")
-        return [row["batch_id"] for row in rows if row["status"] != "failed"]
+driver_of = partial(Driver, name="t")
 
 
-def table_of(events: list[Event], schema: pa.Schema) -> pa.Table:
-    rows = [
-        {"key": key, "record_version": str(version), "is_deleted": is_deleted}
-        for key, version, is_deleted in events
-    ]
-    return pa.Table.from_pylist(rows, schema=schema)
+def contents(driver: Driver) -> Counter[tuple[str, str]]:
+    rows = lance.dataset(driver.uri).to_table(["key", "record_version"])
+    return Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+
+
+def batches(driver: Driver) -> list[int]:
+    return [batch for batch, _ in driver.landed()]
 
 
 def calls_of(mode: Mode) -> list[tuple[str, str]]:
@@ -160,11 +89,11 @@ def calls_of(mode: Mode) -> list[tuple[str, str]]:
 def go_on(driver: Driver, fault: StoreFault) -> None:
     """The batch that was struck again, after a restart, and one more: all of it once."""
     assert fault.struck
-    restarted = Driver(driver.folder, driver.mode, seconds=driver.seconds)
-    restarted.write(1, SECOND)
-    restarted.write(2, THIRD)
-    assert restarted.contents() == AFTER_THIRD[driver.mode]
-    assert restarted.landed() == [0, 1, 2]
+    restarted = driver_of(driver.folder, driver.mode)
+    restarted.write(1, *SECOND)
+    restarted.write(2, *THIRD)
+    assert contents(restarted) == AFTER_THIRD[driver.mode]
+    assert batches(restarted) == [0, 1, 2]
 
 
 def broken_calls() -> list[tuple[Mode, StoreFault]]:
@@ -182,19 +111,19 @@ def broken_calls() -> list[tuple[Mode, StoreFault]]:
 def test_a_store_call_that_fails_once_and_the_batch_again_takes_effect_once(
     tmp_path: Path, mode: Mode, fault: StoreFault
 ) -> None:
-    driver = Driver(tmp_path, mode)
-    driver.write(0, FIRST)
-    driver = Driver(tmp_path, mode, seconds=driver.seconds)
+    driver = driver_of(tmp_path, mode)
+    driver.write(0, *FIRST)
+    driver = driver_of(tmp_path, mode)
     with fault:
         if not fails(driver):
-            assert driver.landed() == [0, 1], "the error was hidden"
+            assert batches(driver) == [0, 1], "the error was hidden"
     go_on(driver, fault)
 
 
 def fails(driver: Driver) -> bool:
     """Whether the second batch fails; it may go on where only an answer was lost."""
     try:
-        driver.write(1, SECOND)
+        driver.write(1, *SECOND)
     except FreshetError:
         return True
     return False
@@ -208,12 +137,12 @@ def test_the_error_says_what_is_wrong_with_which_table(
     tmp_path: Path, kind: str, number: int
 ) -> None:
     sentence = f"could not write data files of .*t.lance: .*{os.strerror(number)}"
-    driver = Driver(tmp_path, Mode.APPEND)
+    driver = driver_of(tmp_path, Mode.APPEND)
     with (
         StoreFault("LanceTable.write_files", kind=kind) as fault,
         pytest.raises(StoreError, match=sentence) as raised,
     ):
-        driver.write(0, FIRST)
+        driver.write(0, *FIRST)
     assert fault.struck
     assert isinstance(raised.value.__cause__, OSError)
     assert raised.value.__cause__.errno == number
@@ -227,15 +156,15 @@ def test_the_error_says_what_is_wrong_with_which_table(
 def test_a_disk_that_stays_full_stops_the_sink_until_there_is_room(
     tmp_path: Path, mode: Mode, method: str, table: str | None
 ) -> None:
-    driver = Driver(tmp_path, mode)
-    driver.write(0, FIRST)
-    driver = Driver(tmp_path, mode, seconds=driver.seconds)
+    driver = driver_of(tmp_path, mode)
+    driver.write(0, *FIRST)
+    driver = driver_of(tmp_path, mode)
     with StoreFault(method, kind="full_disk", table=table, lasts=True) as fault:
         for _ in range(3):
             with pytest.raises(StoreError, match="No space left"):
-                driver.write(1, SECOND)
-    assert driver.landed() == [0]
-    driver.write(1, SECOND)
+                driver.write(1, *SECOND)
+    assert batches(driver) == [0]
+    driver.write(1, *SECOND)
     go_on(driver, fault)
 
 
@@ -243,13 +172,13 @@ def test_a_disk_that_stays_full_stops_the_sink_until_there_is_room(
 def test_files_that_cannot_be_removed_do_not_hide_the_first_error(
     tmp_path: Path, when: str
 ) -> None:
-    driver = Driver(tmp_path, Mode.UPDATE, FailAt(Moment.parse("before:commit:1")))
-    driver.write(0, FIRST)
+    driver = driver_of(tmp_path, Mode.UPDATE, probe=FailAt(Moment.parse("before:commit:1")))
+    driver.write(0, *FIRST)
     with (
         StoreFault("LanceTable.discard", when, "no_permission") as fault,
         pytest.raises(InjectedFaultError),
     ):
-        driver.write(1, SECOND)
+        driver.write(1, *SECOND)
     go_on(driver, fault)
 
 
@@ -257,13 +186,13 @@ def test_files_that_cannot_be_removed_do_not_hide_the_first_error(
 def test_a_key_index_that_cannot_be_extended_does_no_harm_to_the_batch(
     tmp_path: Path, when: str
 ) -> None:
-    driver = Driver(tmp_path, Mode.UPDATE)
+    driver = driver_of(tmp_path, Mode.UPDATE)
     with StoreFault("LanceTable.index_new_keys", when, "full_disk") as fault:
         for batch in range(20):
-            driver.write(batch, [(f"k{batch}", 1, False)])
+            driver.write(batch, *[(f"k{batch}", 1, "x")])
     assert fault.struck
-    assert driver.landed() == list(range(20))
-    assert len(driver.contents()) == 20
+    assert batches(driver) == list(range(20))
+    assert len(contents(driver)) == 20
 
 
 @pytest.mark.parametrize(("when", "rows"), [("before", 0), ("after", 1)])
@@ -320,7 +249,7 @@ def test_the_step_log_has_the_steps_in_order_up_to_the_last(tmp_path: Path) -> N
     assert log.moments() == []
     fault = FailAt(Moment.parse("after:prepare:0"))
     with pytest.raises(InjectedFaultError):
-        Driver(tmp_path, Mode.APPEND, together(log, fault)).write(0, FIRST)
+        driver_of(tmp_path, Mode.APPEND, together(log, fault)).write(0, *FIRST)
     seen = [str(moment) for moment in log.moments()]
     assert seen[:2] == ["before:skip:0", "after:skip:0"]
     assert seen[-2:] == ["before:prepare:0", "after:prepare:0"]
