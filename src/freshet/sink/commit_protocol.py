@@ -178,9 +178,8 @@ class CommitProtocol:
 
     def _is_settled(self, batch: Batch) -> bool:
         """Whether this driver has checked the query, and its batches on record lie behind it."""
-        return batch.query_id in self._landed and batch.batch_id > self._on_record.get(
-            batch.query_id, -1
-        )
+        last_on_record = self._on_record.get(batch.query_id, -1)
+        return batch.query_id in self._landed and batch.batch_id > last_on_record
 
     def _recovered(self, attempt: Attempt, found: Found) -> BatchReport:
         """The batch is in the table; its row is not in the ledger yet."""
@@ -194,18 +193,19 @@ class CommitProtocol:
     # --- steps 3 to 6 ----------------------------------------------------------------------------
 
     def _write(self, attempt: Attempt, fence: Fence, prepare: Prepare) -> BatchReport:
-        for preparation in range(1, _MAX_PREPARATIONS + 1):
-            table = self._create_table()
-            twin = self._twin(attempt.batch, fence, table)
-            if twin is not None:
-                return self._recovered(attempt, twin)
+        for _ in range(1, _MAX_PREPARATIONS):
             try:
-                return self._write_at(attempt, fence, table, prepare)
+                return self._write_once(attempt, fence, prepare)
             except RowsChangedError:
                 warn("sink", "rows_changed", batch_id=attempt.batch.batch_id)
-                if preparation == _MAX_PREPARATIONS:
-                    raise
-        raise AssertionError("unreachable")
+        return self._write_once(attempt, fence, prepare)
+
+    def _write_once(self, attempt: Attempt, fence: Fence, prepare: Prepare) -> BatchReport:
+        table = self._create_table()
+        twin = self._twin(attempt.batch, fence, table)
+        if twin is not None:
+            return self._recovered(attempt, twin)
+        return self._write_at(attempt, fence, table, prepare)
 
     def _twin(self, batch: Batch, fence: Fence, table: LanceTable) -> Found | None:
         """Another driver's commit of this batch; also clears up after drivers that were fenced."""
