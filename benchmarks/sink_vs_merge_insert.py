@@ -12,15 +12,11 @@ their vectors, and needs no Spark; so two comparisons are fair, and both are pri
 
 import argparse
 import os
-import platform
 import random
 import shutil
-import statistics
-import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +34,7 @@ from freshet.sink import LanceSink
 from freshet.spark import start_session
 from freshet.stores.lance_tables import LanceTable
 from instant_rows import DIMENSION, InstantRows, count_rows
+from measuring import machine, median, scratch_folder, show_progress, timed_ms
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -90,12 +87,6 @@ def events(upserts: Sequence[int], deletes: Sequence[int], version: int, texts: 
     )
 
 
-def timed_ms(action: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    action()
-    return (time.perf_counter() - started) * 1_000
-
-
 @dataclass
 class Timings:
     """Milliseconds, one entry a batch."""
@@ -129,8 +120,7 @@ def run(spark: SparkSession, options: argparse.Namespace, folder: Path, change: 
         timings.floor.append(timed_ms(lambda frame=frame: empty_task(frame)))
         theirs(rival, frame, index_rows(upserts, version, texts), deletes, timings)
         frame.unpersist()
-        if sys.stderr.isatty():
-            print(f"\r{change}: batch {batch + 1}", end="", file=sys.stderr)
+        show_progress(f"{change}: batch {batch + 1}")
     assert LanceTable.open(str(folder / "ours.lance")).count() == rival.count_rows() == len(alive)
     return timings
 
@@ -163,19 +153,19 @@ def theirs(
 
 
 def show(change: str, timings: Timings, warm_up: int) -> None:
-    def median(values: list[float]) -> float:
-        return statistics.median(values[warm_up:])
+    def settled(values: list[float]) -> float:
+        return median(values[warm_up:])
 
-    memory = median([m + d for m, d in zip(timings.merge, timings.delete, strict=True)])
-    frame = memory + median(timings.collect)
-    sink, floor = median(timings.sink), median(timings.floor)
+    memory = settled([m + d for m, d in zip(timings.merge, timings.delete, strict=True)])
+    frame = memory + settled(timings.collect)
+    sink, floor = settled(timings.sink), settled(timings.floor)
     print(f"\n{change} changed:")
     print(f"  freshet sink, steps 1-7 without embedding      {sink:7.1f} ms")
     print(f"    of which Spark's floor, an empty task        {floor:7.1f}")
-    print(f"    of which the commit (step 5)                 {median(timings.commit):7.1f}")
+    print(f"    of which the commit (step 5)                 {settled(timings.commit):7.1f}")
     print(f"  LanceDB merge_insert + delete, rows in memory  {memory:7.1f}")
-    print(f"    merge_insert                                 {median(timings.merge):7.1f}")
-    print(f"    delete                                       {median(timings.delete):7.1f}")
+    print(f"    merge_insert                                 {settled(timings.merge):7.1f}")
+    print(f"    delete                                       {settled(timings.delete):7.1f}")
     print(f"  the same, rows fetched from the DataFrame      {frame:7.1f}")
     print(f"  sink without Spark's floor / rows in memory    {(sink - floor) / memory:7.2f}")
     print(f"  whole sink / rows fetched from the DataFrame   {sink / frame:7.2f}")
@@ -197,20 +187,17 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message=".*fork.*")
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # executors import `instant_rows`
-    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    print(machine())
     print(
         f"{options.batch_rows:,} rows, a tenth of them deletes, into {options.table_rows:,} x "
         f"{DIMENSION}; medians of {options.batches} batches after {options.warm_up}"
     )
-    folder = Path(tempfile.mkdtemp(prefix="freshet-bench-"))
-    try:
+    with scratch_folder() as folder:
         spark = start_session(SparkSettings(), name="bench", log_file=folder / "spark.log")
         warm_up(spark, folder)
         for change in ("attribute", "text"):
             (folder / change).mkdir()
             show(change, run(spark, options, folder / change, change), options.warm_up)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

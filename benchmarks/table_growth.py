@@ -92,7 +92,7 @@ class Driver:
     def __post_init__(self) -> None:
         """As `LanceSink` puts it together."""
         self.uri = str(self.folder / "ours.lance")
-        self.tombstones = Tombstones(str(self.folder / "ours_tombstones.lance"))
+        self.tombstones = Tombstones.beside(self.uri)
         self.table = self._opened()
         self.protocol = CommitProtocol(
             Target(self.uri, "bench", "index"),

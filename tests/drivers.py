@@ -50,7 +50,7 @@ class Driver:
     def __post_init__(self) -> None:
         self.uri = str(self.folder / f"{self.name or self.pipeline}.lance")
         self.ledger = Ledger(str(self.folder / "ledger"))
-        self.tombstones = Tombstones(self.uri.replace(".lance", "_tombstones.lance"))
+        self.tombstones = Tombstones.beside(self.uri)
         key = "key" if self.mode is Mode.UPDATE else None
         self.protocol = CommitProtocol(
             Target(self.uri, self.pipeline, self.sink, self.mode, key, self.takes_over),

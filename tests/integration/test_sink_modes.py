@@ -256,7 +256,7 @@ def test_a_key_twice_in_a_batch_without_versions_is_refused(
 
 
 def test_many_bytes_are_spread_over_files_of_a_good_size(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     sink = sink_of(tmp_path, "append")
     large = spark.range(120_000, numPartitions=2).select("id", F.repeat(F.lit("x"), 600).alias("t"))

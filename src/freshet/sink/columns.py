@@ -1,6 +1,6 @@
 """How the columns of a DataFrame become those of a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -87,6 +87,14 @@ def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_list(given) and pa.types.is_fixed_size_list(wanted):
         return _fits(given.value_type, wanted.value_type)
     return bool(pa.types.is_string(given) and pa.types.is_large_string(wanted))
+
+
+def conformed_batches(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some batches with the columns of a table."""
+    for batch in batches:
+        yield from conformed(pa.Table.from_batches([batch]), schema).to_batches()
 
 
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

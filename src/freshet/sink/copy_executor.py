@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from freshet.sink.columns import conformed
+from freshet.sink.columns import conformed_batches
 from freshet.sink.parts_executor import ENOUGH_BYTES, Part, TooMuchForOneTaskError, hand_over
 from freshet.stores.lance_tables import LanceTable
 
@@ -27,7 +27,7 @@ class Copying:
         """One part, and rows that are too few for a file."""
         part = Part()
         table = LanceTable.open(self.uri, version=self.version)
-        rows = self._rows(batches, part)
+        rows = conformed_batches(self._counted(batches, part), self.schema)
         try:
             # Nothing may be written before it is known whether it is little enough.
             taken = iter(list(rows)) if self.is_alone else rows
@@ -35,7 +35,7 @@ class Copying:
         except TooMuchForOneTaskError:
             yield Part(is_refused=True).sent()
 
-    def _rows(self, batches: Iterator[pa.RecordBatch], part: Part) -> Iterator[pa.RecordBatch]:
+    def _counted(self, batches: Iterator[pa.RecordBatch], part: Part) -> Iterator[pa.RecordBatch]:
         size = 0
         for batch in batches:
             size += batch.nbytes
@@ -43,4 +43,4 @@ class Copying:
                 raise TooMuchForOneTaskError
             part.rows_in += batch.num_rows
             part.upserted += batch.num_rows
-            yield from conformed(pa.Table.from_batches([batch]), self.schema).to_batches()
+            yield batch

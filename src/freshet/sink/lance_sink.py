@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -73,8 +72,8 @@ class LanceSink:
         self._rows = rows
         self._on_batch = on_batch
         self._preparing = Preparing(self._target.key, partitions)
-        self._columns: pa.Schema | None = None
-        self._tombstones = Tombstones(f"{uri.removesuffix('.lance')}_tombstones.lance")
+        self._columns = pa.schema([])  # those of the batch that is being written
+        self._tombstones = Tombstones.beside(uri)
         self._protocol = CommitProtocol(
             self._target,
             create_table=self._table,
@@ -154,7 +153,7 @@ class LanceSink:
         sweep = Sweep(table.uri, table.version, builder.schema)
         if self._target.mode is not Mode.UPDATE:
             copying = Copying(table.uri, table.version, builder.schema)
-            prepared = self._preparing.run(rows, _told(copying), sweep)
+            prepared = self._preparing.run(rows, copying, sweep)
             is_whole = self._target.mode is Mode.COMPLETE
             return replace(prepared, schema=builder.schema) if is_whole else prepared
         preparation = Preparation(
@@ -167,7 +166,7 @@ class LanceSink:
             builder=builder,
             at=at,
         )
-        return self._preparing.run(rows, _told(preparation), sweep)
+        return self._preparing.run(rows, preparation, sweep)
 
 
 def _mode(name: str) -> Mode:
@@ -176,14 +175,8 @@ def _mode(name: str) -> Mode:
     return Mode(name)
 
 
-def _told(task: Any) -> Callable[[bool], Any]:
-    return lambda is_alone: replace(task, is_alone=is_alone)
-
-
-def fitting_table(uri: str, columns: pa.Schema | None, *, key: str | None) -> LanceTable:
+def fitting_table(uri: str, columns: pa.Schema, *, key: str | None) -> LanceTable:
     """The table with at least these columns: made if absent, widened if it lacks some."""
-    if columns is None:
-        return LanceTable.open(uri)
     table = LanceTable.create(uri, columns, key=key)
     lacking = additions(uri, table.schema, columns)
     return table.add_columns(lacking) if lacking else table

@@ -46,7 +46,7 @@ class BatchReport:
         return own | asdict(self.counts)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Attempt:
     """One try at a batch."""
 
@@ -57,7 +57,7 @@ class Attempt:
 
     def __post_init__(self) -> None:
         """The try begins now."""
-        object.__setattr__(self, "started_at", self.clock())
+        self.started_at = self.clock()
 
     def report(
         self,
@@ -150,10 +150,7 @@ class Ledger:
 
         A batch of the same number that was planned anew is not the same batch.
         """
-        where = (
-            f"{_landed(batch.pipeline, batch.sink)} AND query_id = {quoted(found.query_id)} "
-            f"AND batch_id = {found.batch_id}"
-        )
+        where = f"{_landed(batch.pipeline, batch.sink)} AND {_is(found.query_id, found.batch_id)}"
         rows = self._table.read(["table_version", "offsets"], where)
         return any(
             row["table_version"] < found.version and row["offsets"] == found.offsets for row in rows
@@ -161,10 +158,7 @@ class Ledger:
 
     def has(self, batch: Batch) -> bool:
         """Whether there is any row of a batch, of whatever status."""
-        where = (
-            f"{_of(batch.pipeline, batch.sink)} AND query_id = {quoted(batch.query_id)} "
-            f"AND batch_id = {batch.batch_id}"
-        )
+        where = f"{_of(batch.pipeline, batch.sink)} AND {_is(batch.query_id, batch.batch_id)}"
         return bool(self._table.read(["batch_id"], where))
 
     def latest(self, pipeline: str, sink: str) -> dict[str, Any] | None:
@@ -183,6 +177,10 @@ def _of(pipeline: str, sink: str) -> str:
 
 def _landed(pipeline: str, sink: str) -> str:
     return f"{_of(pipeline, sink)} AND {is_among('status', (COMMITTED, RECOVERED, REPLAYED))}"
+
+
+def _is(query_id: str, batch_id: int) -> str:
+    return f"query_id = {quoted(query_id)} AND batch_id = {batch_id}"
 
 
 def _end(row: dict[str, Any]) -> Any:

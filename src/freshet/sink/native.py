@@ -6,7 +6,7 @@ the driver calls `commit`. They meet in the messages of the tasks and in the tab
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,15 +17,16 @@ from pyspark.sql.types import StructType
 
 from freshet.errors import ContinuityError, SinkError
 from freshet.events import warn
-from freshet.sink.columns import VECTOR_SIZE, columns_of, conformed
+from freshet.sink.columns import VECTOR_SIZE, columns_of, conformed_batches
 from freshet.sink.commit_protocol import CommitProtocol, Prepared
 from freshet.sink.fence import try_to_discard
 from freshet.sink.lance_sink import fitting_table, utc_now
 from freshet.sink.leases import newest_claim
 from freshet.sink.ledger import Ledger
-from freshet.sink.parts_executor import write_rows
-from freshet.sink.spark_queries import digest
-from freshet.sink.stamps import Batch, Counts
+from freshet.sink.parts_executor import Part, write_rows
+from freshet.sink.preparing import joined
+from freshet.sink.spark_queries import QUERY_ID, digest
+from freshet.sink.stamps import Batch
 from freshet.sink.target import Mode, Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores import checkpoints
@@ -33,7 +34,6 @@ from freshet.stores.lance_tables import LanceTable
 
 NAME: Final = "lance"
 _OPTIONS: Final = ("path", "ledger", "pipeline", "sink", "checkpointlocation")
-_QUERY_ID: Final = "sql.streaming.queryId"
 _UPDATE_HINT: Final = (
     'format("lance") appends or writes complete tables; for outputMode("update") use '
     "freshet.LanceSink: df.writeStream.foreachBatch(freshet.LanceSink(path, key=…, ledger=…, "
@@ -46,9 +46,7 @@ class Written(WriterCommitMessage):
     """What one task wrote."""
 
     query_id: str | None
-    fragments: Sequence[str]
-    rows: int
-    write_s: float
+    part: Part
 
 
 @dataclass(frozen=True)
@@ -109,18 +107,20 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """One partition, in a task: data files that no version names yet."""
-        started, counted = time.perf_counter(), [0]
+        started, part = time.perf_counter(), Part()
 
-        def rows() -> Iterator[pa.RecordBatch]:
+        def counted() -> Iterator[pa.RecordBatch]:
             for batch in iterator:
-                counted[0] += batch.num_rows
-                yield from conformed(pa.Table.from_batches([batch]), self._schema).to_batches()
+                part.rows_in += batch.num_rows
+                part.upserted += batch.num_rows
+                yield batch
 
         table = LanceTable.open(self._place.target.uri)
-        fragments = write_rows(table, self._schema, rows())
+        rows = conformed_batches(counted(), self._schema)
+        part.fragments = write_rows(table, self._schema, rows)
+        part.write_s = time.perf_counter() - started
         context = TaskContext.get()
-        query_id = None if context is None else context.getLocalProperty(_QUERY_ID)
-        return Written(query_id, fragments, counted[0], time.perf_counter() - started)
+        return Written(None if context is None else context.getLocalProperty(QUERY_ID), part)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """All partitions, beside the driver: the files take effect, once."""
@@ -129,7 +129,9 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
         taken: list[Prepared] = []
 
         def prepare(table: LanceTable, at: Any) -> Prepared:
-            taken.append(_prepared(written, self._schema, self._place.target.mode))
+            prepared = joined([task.part for task in written])
+            is_whole = self._place.target.mode is Mode.COMPLETE
+            taken.append(replace(prepared, schema=self._schema) if is_whole else prepared)
             return taken[0]
 
         _protocol_of(self._place, self._columns).write(batch, prepare)
@@ -155,7 +157,7 @@ class LanceStreamWriter(DataSourceStreamArrowWriter):
         return Batch(target.pipeline, target.sink, query_id, batch_id, offsets)
 
     def _discard(self, written: Sequence[Written]) -> None:
-        fragments = [fragment for task in written for fragment in task.fragments]
+        fragments = [fragment for task in written for fragment in task.part.fragments]
         try_to_discard(LanceTable.open(self._place.target.uri), fragments)
 
 
@@ -187,7 +189,7 @@ def _protocol_of(place: _Place, columns: pa.Schema) -> CommitProtocol:
             place.target,
             create_table=lambda: fitting_table(place.target.uri, columns, key=None),
             ledger=Ledger(place.ledger),
-            tombstones=Tombstones(f"{place.target.uri.removesuffix('.lance')}_tombstones.lance"),
+            tombstones=Tombstones.beside(place.target.uri),
             clock=utc_now,
         )
     return _protocols[place]
@@ -220,13 +222,3 @@ def _ready_table(place: _Place, columns: pa.Schema) -> LanceTable:
 
 def _of_tasks(messages: list[WriterCommitMessage | None]) -> list[Written]:
     return [message for message in messages if isinstance(message, Written)]
-
-
-def _prepared(written: Sequence[Written], schema: pa.Schema, mode: Mode) -> Prepared:
-    rows = sum(task.rows for task in written)
-    return Prepared(
-        fragments=tuple(fragment for task in written for fragment in task.fragments),
-        counts=Counts(rows_in=rows, rows_upserted=rows),
-        write_s=max((task.write_s for task in written), default=0.0),
-        schema=schema if mode is Mode.COMPLETE else None,
-    )

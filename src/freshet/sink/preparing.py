@@ -1,27 +1,20 @@
 """Step 3 of the commit protocol, on the driver: how a batch is spread over tasks."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from freshet.sink.commit_protocol import Prepared
+from freshet.sink.copy_executor import Copying
 from freshet.sink.parts_executor import PARTS, Part, Sweep
+from freshet.sink.prepare_executor import Preparation
 from freshet.sink.stamps import Counts
 
 _PARTS: Final = from_arrow_schema(PARTS)
 _TASKS_PER_SWEEP: Final = 16
-
-
-class Executed(Protocol):
-    """A function for `mapInArrow` that prepares a partition."""
-
-    def __call__(self, batches: object) -> object:
-        """The parts of a partition's record batches."""
-        ...
 
 
 @dataclass
@@ -51,30 +44,30 @@ class Preparing:
     partitions: int | None = None
     _alone: _Attempts = field(default_factory=_Attempts)
 
-    def run(self, rows: DataFrame, task: Callable[[bool], Executed], sweep: Sweep) -> Prepared:
-        """Prepares a batch; `task` makes the tasks' function, told whether it is the only task."""
+    def run(self, rows: DataFrame, task: Preparation | Copying, sweep: Sweep) -> Prepared:
+        """Prepares a batch by one task alone if it is small, and by many otherwise."""
         prepared = self._run_alone(rows, task) if self._alone.is_due() else None
         if prepared is not None:
             return prepared
         tasks = self.partitions or rows.sparkSession.sparkContext.defaultParallelism
         spread = rows if self.key is None else rows.repartition(tasks, self.key)
-        made = spread.mapInArrow(task(False), _PARTS)  # type: ignore[arg-type]
+        made = spread.mapInArrow(task, _PARTS)
         swept = made.repartition(-(-tasks // _TASKS_PER_SWEEP)).mapInArrow(sweep, _PARTS)
         return joined(Part.all_of(swept.toArrow()))
 
-    def _run_alone(self, rows: DataFrame, task: Callable[[bool], Executed]) -> Prepared | None:
+    def _run_alone(self, rows: DataFrame, task: Preparation | Copying) -> Prepared | None:
         """One task, no shuffle and one fragment for a small batch; None if it is not small.
 
         Spreading a small batch over tasks would cost more than the work itself.
         """
-        made = rows.coalesce(1).mapInArrow(task(True), _PARTS)  # type: ignore[arg-type]
+        made = rows.coalesce(1).mapInArrow(replace(task, is_alone=True), _PARTS)
         parts = Part.all_of(made.toArrow())
         is_refused = any(part.is_refused for part in parts)
         self._alone.note(is_refused=is_refused)
         return None if is_refused else joined(parts)
 
 
-def joined(parts: Sequence[Part], schema: pa.Schema | None = None) -> Prepared:
+def joined(parts: Sequence[Part]) -> Prepared:
     """What all tasks made of the batch; they run side by side, so times are the slowest one's."""
     deleted = {key: version for part in parts for key, version in part.deleted.items()}
     return Prepared(
@@ -93,5 +86,4 @@ def joined(parts: Sequence[Part], schema: pa.Schema | None = None) -> Prepared:
         ),
         embed_s=max((part.embed_s for part in parts), default=0.0),
         write_s=max((part.write_s for part in parts), default=0.0),
-        schema=schema,
     )

@@ -6,12 +6,13 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
-_QUERY_ID: Final = "sql.streaming.queryId"
+QUERY_ID: Final = "sql.streaming.queryId"
+"""The local property in which Spark names the query of a batch, on the driver and in tasks."""
 
 
 def query_id_of(rows: DataFrame) -> str | None:
     """The id that Spark gave the query of a batch, kept in its checkpoint; None outside of one."""
-    value: str | None = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    value: str | None = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     return value
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 import pyarrow as pa
 
@@ -20,6 +20,11 @@ class Tombstones:
     crash after burying and before the index's commit leaves tombstones of deletes that the replay
     of the batch carries out.
     """
+
+    @classmethod
+    def beside(cls, table: str) -> Self:
+        """The side table of the table at a place."""
+        return cls(f"{table.removesuffix('.lance')}_tombstones.lance")
 
     def __init__(self, uri: str) -> None:
         self.uri = uri

@@ -233,10 +233,7 @@ class LanceTable:
             if removal is None
             else update(removal, new, self._dataset.lance_schema.fields())
         )
-        transaction = Transaction(self.version, operation)
-        transaction.transaction_properties = dict(stamp)
-        with translating("commit to", self.uri):
-            return int(LanceDataset.commit(self._dataset, transaction).version)
+        return self._land("commit to", operation, stamp)
 
     def overwrite(
         self, schema: pa.Schema, fragments: Sequence[str], stamp: Mapping[str, str]
@@ -248,11 +245,22 @@ class LanceTable:
         """
         new = [FragmentMetadata.from_json(fragment) for fragment in fragments]
         kept = schema.with_metadata(self.schema.metadata)
-        transaction = Transaction(self.version, LanceOperation.Overwrite(kept, new))
-        transaction.transaction_properties = dict(stamp)
-        with translating("overwrite", self.uri):
-            # Without retries Lance overwrites only what it was told to read.
-            return int(LanceDataset.commit(self._dataset, transaction, max_retries=0).version)
+        # Without retries Lance overwrites only what it was told to read.
+        return self._land("overwrite", LanceOperation.Overwrite(kept, new), stamp, max_retries=0)
+
+    def _land(
+        self,
+        action: str,
+        operation: LanceOperation.BaseOperation,
+        stamp: Mapping[str, str],
+        *,
+        max_retries: int = 20,
+    ) -> int:
+        transaction = Transaction(self.version, operation, transaction_properties=dict(stamp))
+        with translating(action, self.uri):
+            return int(
+                LanceDataset.commit(self._dataset, transaction, max_retries=max_retries).version
+            )
 
     def discard(self, fragments: Sequence[str]) -> None:
         """Removes data files that no version names, and surely none will."""
