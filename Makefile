@@ -40,7 +40,7 @@ docs: setup  ## write docs/settings.md and docs/cli.md anew
 	$(BIN)/python scripts/write_references.py
 
 lock: setup  ## resolve the dependencies anew
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --upgrade --quiet -o requirements.lock
 
 clean:  ## remove what was made here (not the cache of jars)

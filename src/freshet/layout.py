@@ -49,6 +49,16 @@ class Home:
         return self._at("index", f"{self.name}_tombstones.lance")
 
     @property
+    def schema(self) -> str:
+        """The versions of the records' schema (Delta)."""
+        return self._at("schema")
+
+    @property
+    def backups(self) -> str:
+        """Dated copies of checkpoints and small tables."""
+        return self._at("backups")
+
+    @property
     def logs(self) -> str:
         """What Spark prints."""
         return self._at("logs")

@@ -1,0 +1,1 @@
+"""Recovery: backups of checkpoints and small tables, and checkpoints made anew from tables."""

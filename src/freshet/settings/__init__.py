@@ -1,0 +1,35 @@
+"""The settings: `freshet.toml`, overridden by `FRESHET_<SECTION>__<KEY>`."""
+
+from freshet.settings.gold import GoldSettings
+from freshet.settings.landing import LandingSettings
+from freshet.settings.loading import DEFAULT_FILE, ENV_PREFIX, Settings, from_values, load
+from freshet.settings.sections import (
+    DEFAULT_DELETED_COLUMN,
+    DEFAULT_VERSION_COLUMN,
+    ChangesSettings,
+    CheckpointSettings,
+    EmbeddingSettings,
+    IndexSettings,
+    PipelineSettings,
+    SearchSettings,
+    SparkSettings,
+)
+
+__all__ = [
+    "DEFAULT_DELETED_COLUMN",
+    "DEFAULT_FILE",
+    "DEFAULT_VERSION_COLUMN",
+    "ENV_PREFIX",
+    "ChangesSettings",
+    "CheckpointSettings",
+    "EmbeddingSettings",
+    "GoldSettings",
+    "IndexSettings",
+    "LandingSettings",
+    "PipelineSettings",
+    "SearchSettings",
+    "Settings",
+    "SparkSettings",
+    "from_values",
+    "load",
+]

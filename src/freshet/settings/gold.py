@@ -1,0 +1,72 @@
+"""The section [gold]."""
+
+import string
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from freshet import schemas
+from freshet.settings.section import Section
+
+
+class GoldSettings(Section):
+    """What of a record is embedded, and what is taken along for filtering."""
+
+    text: tuple[str, ...] = Field(
+        (), description="Columns whose values, one a line, are the text to embed."
+    )
+    template: str | None = Field(
+        None, description='Instead of `text`: a pattern such as `"{title}: {body}"`.'
+    )
+    attributes: tuple[str, ...] = Field(
+        (),
+        description="Columns to filter by: `name` (a string) or `name:type` with "
+        + ", ".join(f"`{kind}`" for kind in schemas.ATTRIBUTE_TYPES)
+        + ". A value that is not of the type is null.",
+    )
+    chunk_tokens: int | None = Field(
+        None, ge=8, description="Longest piece of text given to the model. Unset: its window."
+    )
+    chunk_overlap: int = Field(
+        32, ge=0, description="Tokens that a piece repeats of the one before it."
+    )
+
+    @property
+    def attribute_types(self) -> dict[str, str]:
+        """The attributes, name → type, in their order."""
+        pairs = (entry.partition(":") for entry in self.attributes)
+        return {name.strip(): kind.strip() or "string" for name, _, kind in pairs}
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The columns that the text is made of."""
+        if self.template is None:
+            return self.text
+        return tuple(name for _, name, _, _ in string.Formatter().parse(self.template) if name)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _check_text(self)
+        _check_attributes(self.attribute_types, len(self.attributes))
+        if self.chunk_tokens is not None and self.chunk_overlap >= self.chunk_tokens:
+            raise ValueError("chunk_overlap must be smaller than chunk_tokens")
+        return self
+
+
+def _check_text(gold: GoldSettings) -> None:
+    if bool(gold.text) == (gold.template is not None):
+        raise ValueError("give either text (a list of columns) or template, and not both")
+    if gold.template is not None and not gold.text_columns:
+        raise ValueError('template must name at least one column, as in "{title}"')
+
+
+def _check_attributes(types: Mapping[str, str], listed: int) -> None:
+    if len(types) != listed:
+        raise ValueError("attributes names a column twice")
+    for name, kind in types.items():
+        if name in schemas.INDEX_COLUMNS:
+            raise ValueError(f'attributes: "{name}" is a column of every index already')
+        if kind not in schemas.ATTRIBUTE_TYPES:
+            known = ", ".join(schemas.ATTRIBUTE_TYPES)
+            raise ValueError(f'attributes: "{name}" has the unknown type "{kind}" ({known})')

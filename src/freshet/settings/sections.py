@@ -1,0 +1,103 @@
+"""The smaller sections."""
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from freshet.settings.section import Section
+from freshet.units import DURATION
+
+DEFAULT_VERSION_COLUMN = "record_version"
+DEFAULT_DELETED_COLUMN = "is_deleted"
+
+
+class PipelineSettings(Section):
+    """What the pipeline is called, where it keeps its tables, and how often it looks."""
+
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$",
+        description="Name of the pipeline and of its index table.",
+    )
+    home: str = Field(description="Folder of all its tables; relative to the settings file.")
+    trigger: str = Field(
+        "10 seconds",
+        pattern=r"^[1-9][0-9]* (millisecond|second|minute|hour)s?$",
+        description="How often a continuous run looks for new files and new events.",
+    )
+    max_rows_per_batch: int = Field(
+        8_000,
+        ge=8,
+        description="Most events that one index batch takes, so that it ends in bounded time.",
+    )
+
+
+class ChangesSettings(Section):
+    """How a record of the replication tool is understood."""
+
+    envelope: Literal["auto", "plain", "debezium"] = Field(
+        "auto", description="The tool's format; `auto` recognises it record by record."
+    )
+    key: tuple[str, ...] = Field(
+        min_length=1, description="Column, or columns, that identify a record."
+    )
+    version: str | None = Field(
+        None,
+        description="`plain` only: column that orders the versions of a record. Unset: "
+        f"`{DEFAULT_VERSION_COLUMN}` where a record has it, else order of arrival.",
+    )
+    deleted: str = Field(
+        DEFAULT_DELETED_COLUMN,
+        description="`plain` only: column that is true when the record was deleted.",
+    )
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _one_column_or_several(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+class EmbeddingSettings(Section):
+    """Which model makes the vectors."""
+
+    provider: Literal["minilm", "fake"] = Field(
+        "minilm", description="`minilm` (all-MiniLM-L6-v2 on the CPU) or `fake` (for tests)."
+    )
+    batch_tokens: int = Field(
+        2_048, ge=64, description="Most tokens, padding counted, given to the model at once."
+    )
+
+
+class IndexSettings(Section):
+    """How vectors are compared."""
+
+    metric: Literal["cosine", "l2", "dot"] = Field("cosine", description="Distance of vectors.")
+
+
+class CheckpointSettings(Section):
+    """How often the state of a pipeline is backed up, and where to."""
+
+    backup_path: str | None = Field(
+        None, description="Folder of the backups; relative to the file. Unset: in the home."
+    )
+    backup_interval: str | None = Field(
+        None,
+        pattern=DURATION,
+        description='How often a continuous run makes a backup, such as `"1 hour"`. Unset: never.',
+    )
+    backup_keep: int = Field(7, ge=1, description="How many backups are kept; older ones go.")
+
+
+class SearchSettings(Section):
+    """What a search returns unless told otherwise."""
+
+    k: int = Field(10, ge=1, le=10_000, description="How many results.")
+
+
+class SparkSettings(Section):
+    """The Spark session that the command line starts."""
+
+    master: str = Field("local[*]", description="Spark master.")
+    driver_memory: str = Field("2g", description="Memory of the driver's JVM.")
+    conf: dict[str, str] = Field(
+        default_factory=dict, description="Any further Spark settings, taken as they are."
+    )
