@@ -36,7 +36,7 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
         (tmp_path / "landing").mkdir(exist_ok=True)
         values: dict[str, dict[str, Any]] = {
             "pipeline": {"name": "docs", "home": str(tmp_path / "home")},
-            "landing": {"path": str(tmp_path / "landing")},
+            "landing": {"path": str(tmp_path / "landing"), "settle": "0 seconds"},
             "changes": {"envelope": "plain", "key": ["id"], "version": "record_version"},
             "gold": {"text": ["title", "body"], "attributes": ["section"]},
             "embedding": {"provider": "fake"},

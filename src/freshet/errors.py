@@ -7,9 +7,13 @@
     ├── SearchError                the question cannot be asked of this index
     ├── ModelMismatchError         the index was built with another model or other chunks
     ├── SchemaMismatchError        the table's columns do not fit what is to be written
+    ├── SchemaError                what is asked of the records' schema cannot be done
+    │   └── SchemaChangedError     the records have a new column or type, and that is to stop
     ├── StoreError                 a storage call failed
     │   ├── VersionMissingError    a version of a table was cleaned away
     │   └── CommitConflictError    another commit came first: reopen and try again (retryable)
+    ├── FileOverwrittenError       a file changed after it was read, and that is to be refused
+    ├── FileChangedError           a file changed while it was being read (retryable)
     ├── StreamFailedError          a streaming query stopped with an error
     └── SinkError                  the commit protocol cannot go on
         ├── ContinuityError        checkpoint, ledger and table do not belong together
@@ -81,6 +85,25 @@ class SchemaMismatchError(FreshetError):
         )
 
 
+class SchemaError(FreshetError):
+    """What is asked of the records' schema cannot be done; nothing was changed."""
+
+
+class SchemaChangedError(SchemaError):
+    """Records have a new column, or a new type of one; nothing of their batch was written."""
+
+    def __init__(self, changes: Sequence[str], *, batch_id: int, file: str, row: int) -> None:
+        self.changes = tuple(changes)
+        self.batch_id = batch_id
+        self.file = file
+        self.row = row
+        super().__init__(
+            f"the schema of the records changed: {'; '.join(changes)} (first in {file}, row {row}, "
+            f'batch {batch_id}), and landing.schema_mode is "fail". Nothing of the batch was '
+            "written. `freshet schema accept` takes the change, and the next run goes on"
+        )
+
+
 class StoreError(FreshetError):
     """A storage call failed."""
 
@@ -97,6 +120,26 @@ class VersionMissingError(StoreError):
 
 class CommitConflictError(StoreError):
     """Another commit came first; the table is unchanged by this one. Reopen and try again."""
+
+
+class FileOverwrittenError(FreshetError):
+    """A file changed after it was read, and the settings refuse that."""
+
+    def __init__(self, path: str, seq: int) -> None:
+        self.path = path
+        self.seq = seq
+        super().__init__(
+            f"the file {path} (number {seq}) changed after it was read, and landing.overwrites is "
+            '"refuse": put the file back, or set it to "reread" or "ignore"'
+        )
+
+
+class FileChangedError(FreshetError):
+    """A file changed while it was being read; nothing of this reading counts. Try again."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"the file {path} changed while it was being read: it is read again")
 
 
 class StreamFailedError(FreshetError):

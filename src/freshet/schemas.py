@@ -14,6 +14,7 @@ LANDING = pa.schema(
         ("seq", pa.int64()),  # the file's discovery number
         ("modified_at", UTC_TIME),
         ("error", pa.string()),  # why the record could not be read; null when it could
+        ("reading", pa.int64()),  # 0, or how often the file had been read before
     ]
 )
 
@@ -25,8 +26,25 @@ FILES = pa.schema(
         ("modified_at", UTC_TIME),
         ("etag", pa.string()),
         ("discovered_at", UTC_TIME),
-        ("how", pa.string()),
+        ("how", pa.string()),  # listing, event, existing (not to be read), retry, bronze (rebuilt)
+        ("retry_of", pa.int64()),  # the number that the file had when it was first read
+        ("reading", pa.int64()),  # 0, or the number of the retry
     ]
+)
+
+FILES_HISTORY = pa.schema(
+    [
+        ("what", pa.string()),  # read, archived or deleted
+        ("first_seq", pa.int64()),
+        ("end_seq", pa.int64()),  # the first file that it is not true of
+        ("batch", pa.int64()),
+        ("at", UTC_TIME),
+        ("place", pa.string()),  # where archived files lie
+    ]
+)
+
+FILES_RETRIES = pa.schema(
+    [("seq", pa.int64()), ("path", pa.string()), ("requested_at", UTC_TIME)]
 )
 
 CHANGES = pa.schema(
@@ -86,6 +104,24 @@ LEASES = pa.schema(
     ]
 )
 
+SCHEMA_HISTORY = pa.schema(
+    [
+        ("version", pa.int64()),  # of the schema; what changed together shares one
+        ("at", UTC_TIME),
+        ("what", pa.string()),
+        ("column", pa.string()),  # a path, such as `address.zip` or `tags[]`
+        ("from_type", pa.string()),  # null if the column was not there
+        ("to_type", pa.string()),  # null if the column leaves
+        ("file", pa.string()),  # that first had it in this batch
+        ("seq", pa.int64()),  # the file's discovery number
+        ("row", pa.int64()),
+        ("last_seq", pa.int64()),  # the last file of the batch that had it, or that a rollback saw
+        ("batch_id", pa.int64()),
+        ("records", pa.int64()),  # of the batch
+        ("example", pa.string()),  # a value, as JSON
+    ]
+)
+
 TOMBSTONES = pa.schema(
     [("key", pa.string()), ("record_version", pa.string()), ("deleted_at", UTC_TIME)]
 )
@@ -100,7 +136,25 @@ ATTRIBUTE_TYPES: Mapping[str, pa.DataType] = {
     "timestamp": UTC_TIME,
 }
 
+JSON_KINDS: Mapping[str, str | None] = {
+    "VOID": None,
+    "BOOLEAN": "boolean",
+    "BIGINT": "long",
+    "DECIMAL": "decimal",
+    "DOUBLE": "double",
+    "STRING": "string",
+    "ARRAY": "array",
+    "OBJECT": "struct",
+    "VARIANT": "mixed",
+}
+"""The types of JSON values: Spark's names → ours."""
+
 INDEX_COLUMNS = ("key", "chunk", "text", "vector", "record_version", "content_hash", "updated_at")
+RESCUED = "rescued"
+"""The index column of values that are not of their attribute's type."""
+ALL_ATTRIBUTES = "*"
+ATTRIBUTES_KEY = "freshet.attributes"
+"""Where a table's metadata says that its attributes are all columns of the records."""
 
 
 def index(dimension: int, attributes: Mapping[str, str]) -> pa.Schema:

@@ -97,5 +97,5 @@ def _start_context(conf: SparkConf, log_file: Path) -> None:
 
 
 def _cores(master: str) -> int:
-    found = re.fullmatch(r"local\[(\d+)\]", master)
+    found = re.fullmatch(r"local\[(\d+)(?:, *\d+)?\]", master)
     return int(found.group(1)) if found else os.cpu_count() or 1

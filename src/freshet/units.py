@@ -17,7 +17,7 @@ def seconds_of(text: str) -> float:
     found = re.match(DURATION, text)
     if found is None:
         raise SettingsError(f'"{text}" is not a duration such as "10 seconds"')
-    return int(text.split()[0]) * _SECONDS[found.group(1)]
+    return int(text.split(maxsplit=1)[0]) * _SECONDS[found.group(1)]
 
 
 def bytes_of(text: str) -> int:

@@ -22,7 +22,8 @@ def drain(spark: SparkSession, folder: Path, **options: Any) -> list[dict[str, A
     """Reads what is there into Parquet and returns everything read so far, over all drains."""
     query = (
         spark.readStream.format("landing")
-        .options(path=str(folder / "landing"), state=str(folder / "files"), **options)
+        .options(path=str(folder / "landing"), state=str(folder / "files"))
+        .options(**{"settle": "0 seconds", **options})
         .load()
         .writeStream.format("parquet")
         .option("checkpointLocation", str(folder / "checkpoint"))
@@ -86,10 +87,10 @@ def test_a_batch_that_is_run_again_reads_exactly_the_same_files(
     # Spark's file sink drops the second run of batch 0; had it held other files, they would differ.
     assert sorted(row["record"] for row in rows) == ["1", "2", "3"]
     first = json.loads((tmp_path / "checkpoint/offsets/0").read_text().split("\n")[2])
-    assert first == {"seq": 2}
+    assert first == {"seq": 2, "batch": 1}
 
 
-@pytest.mark.parametrize("file_format", ["csv", "parquet"])
+@pytest.mark.parametrize("file_format", ["csv", "parquet", "orc"])
 def test_other_formats_are_read_as_json_records(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
@@ -105,7 +106,7 @@ def test_other_formats_are_read_as_json_records(
 def test_an_unreadable_file_does_not_stop_the_stream(spark: SparkSession, tmp_path: Path) -> None:
     land(tmp_path, "a.json.gz", "this is not gzip")
     land(tmp_path, "b.json", 2)
-    by_file = {Path(row["file"]).name: row for row in drain(spark, tmp_path)}
+    by_file = {Path(row["file"]).name: row for row in drain(spark, tmp_path, patience="0 seconds")}
     assert by_file["b.json"]["record"] == "2"
     assert "not readable as json" in by_file["a.json.gz"]["error"]
 
@@ -114,8 +115,11 @@ def test_an_unreadable_file_does_not_stop_the_stream(spark: SparkSession, tmp_pa
     ("options", "sentence"),
     [
         ({"formt": "json"}, 'unknown option "formt"'),
-        ({"format": "xml"}, 'the format "xml" is not one of json, csv, parquet'),
+        ({"format": "xml"}, 'the format "xml" is not one of auto, json, csv'),
         ({"max_files_per_trigger": "0"}, "must be a whole number above 0"),
+        ({"max_bytes_per_trigger": "much"}, '"much" is not a size such as "256 MB"'),
+        ({"recursive": "perhaps"}, "must be true or false"),
+        ({"after_read": "archive"}, 'the option "archive_path" is missing'),
     ],
 )
 def test_wrong_options_are_a_clear_error(

@@ -1,5 +1,18 @@
-"""Bronze: every event, for ever, in one Delta table of fixed columns."""
+"""Bronze: every event, for ever, in one Delta table of fixed columns; and its quarantine."""
 
+from freshet.bronze.quarantine import Quarantined, ReadingResult, quarantined, reasons, results
 from freshet.bronze.table import Counts, count, create, read_stream, rows_to_append, write_stream
 
-__all__ = ["Counts", "count", "create", "read_stream", "rows_to_append", "write_stream"]
+__all__ = [
+    "Counts",
+    "Quarantined",
+    "ReadingResult",
+    "count",
+    "create",
+    "quarantined",
+    "read_stream",
+    "reasons",
+    "results",
+    "rows_to_append",
+    "write_stream",
+]

@@ -25,8 +25,8 @@ def normalise(
 ) -> DataFrame:
     """Every record becomes one change; what is not understood keeps its text and says why.
 
-    Takes the columns of the landing source (`record`, `file`, `row`, `seq`, and `error` if there)
-    and returns those of `schemas.CHANGES`. No record is dropped and none is split.
+    Takes the columns of the landing source (`record`, `file`, `row`, `seq`; `error` and `reading`
+    if there) and returns those of `schemas.CHANGES`. No record is dropped and none is split.
     """
     if envelope not in ENVELOPES:
         raise SettingsError(f'the envelope "{envelope}" is not one of {", ".join(ENVELOPES)}')
@@ -58,10 +58,16 @@ def _understood(
 
 
 def _as_changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    arrival = (versions.whole(F.col("seq")), versions.whole(F.col("row")))
+    version = versions.composed(
+        F.col("__change.position"), versions.whole(F.col("seq")), versions.whole(F.col("row"))
+    )
+    if "reading" in rows.columns:
+        # What a file says when it is read again keeps its place, and beats what it said before.
+        again = F.concat(F.lit(versions.SEPARATOR), versions.whole(F.col("reading")))
+        version = F.concat(version, F.when(F.col("reading") > 0, again).otherwise(""))
     columns = {
         "key": F.col("__change.key"),
-        "record_version": versions.composed(F.col("__change.position"), *arrival),
+        "record_version": version,
         "is_deleted": F.col("__change.is_deleted"),
         "op": F.col("__change.op"),
         "record": F.col("__change.record"),

@@ -9,7 +9,19 @@ from typing import NoReturn
 
 import typer
 
-from freshet.cli import demo, doctor, init, output, run, search, status, verify
+from freshet.cli import (
+    checkpoint,
+    demo,
+    doctor,
+    files,
+    init,
+    output,
+    quarantine,
+    run,
+    search,
+    status,
+    verify,
+)
 from freshet.errors import FreshetError, SettingsError
 from freshet.events import log_to
 
@@ -20,7 +32,19 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (init, demo, run, status, search, verify, doctor):
+COMMANDS = (
+    init,
+    demo,
+    run,
+    status,
+    search,
+    verify,
+    files,
+    quarantine,
+    checkpoint,
+    doctor,
+)
+for command in COMMANDS:
     command.add_to(app)
 
 

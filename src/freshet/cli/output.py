@@ -79,6 +79,26 @@ def seconds(value: float) -> str:
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
 
 
+def size(value: int | None) -> str:
+    """A number of bytes."""
+    if value is None:
+        return "-"
+    for unit, bytes_ in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if value >= bytes_:
+            return f"{value / bytes_:.1f} {unit}"
+    return f"{value} B"
+
+
+def moment(value: datetime | None) -> str:
+    """A time, to the second."""
+    return "-" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
+
+
+def clipped_left(text: str, width: int) -> str:
+    """The end of a path, safe to print."""
+    return escape(text if len(text) <= width else "…" + text[1 - width :])
+
+
 def clipped(text: str, width: int) -> str:
     """One line of at most `width` characters, safe to print."""
     line = " ".join(text.split())

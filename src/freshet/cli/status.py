@@ -23,7 +23,8 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
     output.facts(
         {
             "pipeline": found.pipeline,
-            "files": f"{n(found.files.seen)} seen, {n(found.files.waiting)} waiting",
+            "files": f"{n(found.files.seen)} seen, {n(found.files.waiting)} waiting "
+            f"({output.size(found.files.waiting_bytes)})",
             "bronze": f"{n(found.bronze.rows)} events, {n(found.bronze.errors)} in quarantine",
             "index": f"{n(found.index.keys)} records in {n(found.index.rows)} rows, version "
             f"{found.index.version}, {n(found.index.fragments)} fragments, "

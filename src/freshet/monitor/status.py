@@ -14,6 +14,7 @@ class FilesStatus:
 
     seen: int
     waiting: int
+    waiting_bytes: int = 0
 
 
 @dataclass(frozen=True)

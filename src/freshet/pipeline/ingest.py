@@ -1,5 +1,6 @@
 """The query "ingest": change files become events in Bronze."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from freshet.errors import SettingsError
 from freshet.layout import Home
 from freshet.pipeline import queries
 from freshet.settings import Settings
-from freshet.stores import delta_tables, file_systems
+from freshet.stores import checkpoints, delta_tables, file_systems
 
 _SAMPLE_RECORDS: Final = 200
 _SAMPLE_FILES: Final = 5
@@ -23,6 +24,12 @@ class Ingest:
     def __init__(self, settings: Settings, home: Home) -> None:
         self._settings = settings
         self._home = home
+
+    @property
+    def options(self) -> landing.LandingOptions:
+        """What the landing source is told."""
+        chosen = self._settings.landing.model_dump(exclude={"schema_mode"})
+        return landing.LandingOptions(state=self._home.files, **chosen)
 
     def check(self) -> None:
         """Raises if the settings do not fit the landing zone; makes nothing."""
@@ -38,15 +45,7 @@ class Ingest:
 
     def start(self, spark: SparkSession, trigger: dict[str, Any]) -> StreamingQuery:
         """Starts the query."""
-        source = self._settings.landing
-        events = (
-            spark.readStream.format("landing")
-            .option("path", source.path)
-            .option("state", self._home.files)
-            .option("format", source.format)
-            .option("max_files_per_trigger", source.max_files_per_trigger)
-            .load()
-        )
+        events = spark.readStream.format("landing").options(**self.options.as_options()).load()
         rows = bronze.rows_to_append(self._changes(events), self._settings.pipeline.name)
         writer = bronze.write_stream(
             rows,
@@ -54,6 +53,24 @@ class Ingest:
             max_rows_per_batch=self._settings.pipeline.max_rows_per_batch,
         )
         return queries.start(spark, writer.trigger(**trigger), queries.INGEST, self._home.bronze)
+
+    def backlog(self) -> landing.Backlog:
+        """What no committed batch has read."""
+        return landing.backlog(self.options, self._read_up_to())
+
+    def files(self, states: Sequence[str] = ()) -> Iterator[landing.FileReport]:
+        """What became of the files, newest first."""
+        return landing.files(self.options, self._read_up_to(), states)
+
+    def retry(self, bad: Iterable[bronze.Quarantined], files: Iterable[str]) -> list[str]:
+        """Asks for files with bad records to be read again; returns where they lie now."""
+        chosen = set(files)
+        wanted = {record.seq: record.file for record in bad if not chosen or record.file in chosen}
+        return landing.ask_again(self.options, wanted)
+
+    def _read_up_to(self) -> int:
+        end = checkpoints.committed_offset(self._home.checkpoint(queries.INGEST))
+        return int((end or {"seq": 0})["seq"])
 
     def _changes(self, events: DataFrame) -> DataFrame:
         chosen = self._settings.changes
@@ -66,11 +83,11 @@ class Ingest:
         )
 
     def _sample(self) -> list[str]:
-        files = islice(file_systems.list_files(self._settings.landing.path), _SAMPLE_FILES)
+        files = islice(landing.Zone(self.options).files(), _SAMPLE_FILES)
         records = (
             record
             for file in files
-            for batch in landing.read_records(file.path, self._settings.landing.format)
+            for batch in landing.read_records(file.path, self.options.reading)
             for record in batch.column("record").to_pylist()
             if record is not None
         )

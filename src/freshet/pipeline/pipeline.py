@@ -1,6 +1,6 @@
 """One pipeline, from change files to a fresh index: running it, and looking at it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event
@@ -9,18 +9,19 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from freshet import bronze, landing, monitor
+from freshet import bronze, monitor
 from freshet.errors import FreshetError
+from freshet.landing import FileReport
 from freshet.pipeline import queries
 from freshet.pipeline.index import Index
 from freshet.pipeline.ingest import Ingest
-from freshet.pipeline.queries import INDEX, INGEST, OnTick
+from freshet.pipeline.queries import INDEX, OnTick
+from freshet.pipeline.recovering import Recovery
 from freshet.search import Hit, Searcher
 from freshet.settings import Settings
 from freshet.sink import BatchReport, Ledger, Probe
 from freshet.sink.commit_protocol import no_probe
 from freshet.spark import start_session
-from freshet.stores import checkpoints
 from freshet.verify import Verdict
 
 
@@ -37,6 +38,8 @@ class Pipeline:
     ) -> None:
         self.settings = settings
         self.home = settings.home
+        self.recovery = Recovery(settings)
+        """Backups of the pipeline's state, and what is made anew of it."""
         self._given_spark = spark
         self._ingest = Ingest(settings, self.home)
         self._index = Index(settings, self.home, on_batch=on_batch, probe=probe)
@@ -57,6 +60,7 @@ class Pipeline:
         stop = stop or Event()
         self.check()
         bronze.create(self.home.bronze)
+        self.recovery.reconcile()
         spark = self.spark()
         queries.register(spark)
         if once:
@@ -66,6 +70,7 @@ class Pipeline:
         else:
             trigger = {"processingTime": self.settings.pipeline.trigger}
             started = [stage.start(spark, trigger) for stage in (self._ingest, self._index)]
+            on_tick = self.recovery.scheduled(on_tick)
             queries.watch(started, on_tick, stop, self._raise_failure)
 
     def check(self) -> None:
@@ -90,19 +95,39 @@ class Pipeline:
 
     def status(self) -> monitor.Status:
         """Where the pipeline stands; reads tables and checkpoints, and needs no Spark."""
-        read_up_to = checkpoints.committed_offset(self.home.checkpoint(INGEST))
-        files = landing.backlog(
-            self.settings.landing.path, self.home.files, (read_up_to or {"seq": 0})["seq"]
-        )
+        files = self._ingest.backlog()
         events = bronze.count(self.home.bronze)
+        # Most have no bad record at all, and the log alone tells that.
+        errors = sum(1 for _ in self.quarantined()) if events.errors else 0
         name = self.settings.pipeline.name
         return monitor.Status(
             pipeline=name,
-            files=monitor.FilesStatus(files.seen, files.waiting),
-            bronze=monitor.BronzeStatus(events.rows, events.errors),
+            files=monitor.FilesStatus(files.seen, files.waiting, files.waiting_bytes),
+            bronze=monitor.BronzeStatus(events.rows, errors),
             index=monitor.IndexStatus.of(self.home.index),
             last_batch=Ledger(self.home.ledger).latest(name, INDEX),
         )
+
+    def files(self, states: Sequence[str] = ()) -> Iterator[FileReport]:
+        """What became of the files, newest first; of all states unless some are named."""
+        return self._ingest.files(states)
+
+    def readings(self, files: Sequence[FileReport]) -> Mapping[int, bronze.ReadingResult]:
+        """Rows and bad rows of some files, by number."""
+        return bronze.results(
+            self.home.bronze, [file.seq for file in files if file.seq is not None]
+        )
+
+    def quarantined(self) -> Iterator[bronze.Quarantined]:
+        """The records that are in quarantine."""
+        return bronze.quarantined(self.home.bronze)
+
+    def retry(self, files: Iterable[str] = ()) -> list[str]:
+        """Asks for files with records in quarantine to be read again by the next batch.
+
+        All of them, unless some are named; returns their paths.
+        """
+        return self._ingest.retry(self.quarantined(), files)
 
     def ledger(self) -> list[dict[str, Any]]:
         """The index's batches, oldest first."""

@@ -20,6 +20,7 @@ from freshet.errors import SettingsError
 from freshet.layout import Home
 from freshet.settings.gold import GoldSettings
 from freshet.settings.landing import LandingSettings
+from freshet.settings.section import Section
 from freshet.settings.sections import (
     ChangesSettings,
     CheckpointSettings,
@@ -101,7 +102,7 @@ def from_values(
 
 
 def _with_absolute_paths(settings: Settings, folder: Path) -> Settings:
-    update = {}
+    update: dict[str, Section] = {}
     for section, key in _PATHS:
         found = update.get(section, getattr(settings, section))
         if (path := getattr(found, key)) is not None:

@@ -96,7 +96,11 @@ class SearchSettings(Section):
 class SparkSettings(Section):
     """The Spark session that the command line starts."""
 
-    master: str = Field("local[*]", description="Spark master.")
+    master: str = Field(
+        "local[*, 4]",
+        description="Spark master; `local[*, 4]` is all cores of this machine, a task being tried "
+        "four times as on a cluster.",
+    )
     driver_memory: str = Field("2g", description="Memory of the driver's JVM.")
     conf: dict[str, str] = Field(
         default_factory=dict, description="Any further Spark settings, taken as they are."

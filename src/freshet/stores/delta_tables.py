@@ -35,6 +35,17 @@ def create(uri: str, schema: pa.Schema, configuration: Mapping[str, str] | None 
         raise StoreError("create the Delta table", uri, error) from error
 
 
+def scan(uri: str, columns: Sequence[str], where: str | None = None) -> Iterator[pa.RecordBatch]:
+    """The rows of a table as they are now, batch by batch; none if there is no table yet."""
+    if not exists(uri):
+        return
+    try:
+        found = DeltaTable(uri).scan(columns=list(columns), predicate=where)
+        yield from pa.RecordBatchReader.from_stream(found)
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise StoreError("read", uri, error) from error
+
+
 class SmallTable:
     """A Delta table that one process appends small rows to.
 
@@ -63,16 +74,10 @@ class SmallTable:
         self, columns: Sequence[str] | None = None, where: str | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The rows as they are now, batch by batch; none if the table has not been made yet."""
-        if not exists(self.uri):
-            return
         names = self.schema.names if columns is None else list(columns)
         wanted = pa.schema([self.schema.field(name) for name in names])
-        try:
-            found = DeltaTable(self.uri).scan(columns=names, predicate=where)
-            for batch in pa.RecordBatchReader.from_stream(found):
-                yield batch.cast(wanted)
-        except (DeltaError, OSError, pa.ArrowException) as error:
-            raise StoreError("read", self.uri, error) from error
+        for batch in scan(self.uri, names, where):
+            yield batch.cast(wanted)
 
     def read(
         self, columns: Sequence[str] | None = None, where: str | None = None

@@ -1,60 +1,43 @@
 """Files of a landing zone, on any file system that Arrow knows."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import BinaryIO
+import os
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
 from freshet.errors import StoreError
+from freshet.stores.remote_systems import Place, resolve
 
-_NOT_READY = (".", "_")
-
-
-@dataclass(frozen=True)
-class FoundFile:
-    """A file as a listing shows it."""
-
-    path: str
-    size: int
-    modified_at: datetime
+COMPRESSIONS: Final = {
+    ".gz": "gzip",
+    ".gzip": "gzip",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+    ".bz2": "bz2",
+    ".lz4": "lz4",
+}
+"""How a file is compressed as a whole, by how its name ends."""
 
 
 def exists_folder(uri: str) -> bool:
     """Whether a folder is there."""
-    system, path = _resolve(uri)
-    return bool(system.get_file_info(path).type == pafs.FileType.Directory)
-
-
-def list_files(uri: str) -> Iterator[FoundFile]:
-    """All files below a folder, in no order; names that begin with `.` or `_` are not ready yet.
-
-    A folder so named hides everything below it, as it does for Spark.
-    """
-    system, path = _resolve(uri)
-    prefix = uri[: len(uri) - len(path)] if "://" in uri else ""
-    try:
-        infos = system.get_file_info(pafs.FileSelector(path, recursive=True))
-    except OSError as error:
-        raise StoreError("list", uri, error) from error
-    for info in infos:
-        if info.type == pafs.FileType.File and _is_ready(info.path[len(path) :]):
-            yield FoundFile(prefix + info.path, info.size, _time_of(info))
+    place = resolve(uri)
+    return bool(place.system.get_file_info(place.path).type == pafs.FileType.Directory)
 
 
 def open_file(uri: str) -> BinaryIO:
     """A file's bytes, decompressed if its name says so; raises FileNotFoundError if it is gone."""
-    system, path = _resolve(uri)
-    stream: BinaryIO = system.open_input_stream(path, compression=_compression_of(path))
+    place = resolve(uri)
+    compression = _compression_of(place.path)
+    stream: BinaryIO = place.system.open_input_stream(place.path, compression=compression)
     return stream
 
 
 def open_random(uri: str) -> pa.NativeFile:
     """A file for reading at any place, as Parquet needs; raises FileNotFoundError if it is gone."""
-    system, path = _resolve(uri)
-    return system.open_input_file(path)
+    place = resolve(uri)
+    return place.system.open_input_file(place.path)
 
 
 def read_text(uri: str) -> str:
@@ -65,36 +48,47 @@ def read_text(uri: str) -> str:
 
 def list_names(uri: str) -> list[str]:
     """Names of the files right in a folder; none if there is no folder."""
-    system, path = _resolve(uri)
-    infos = system.get_file_info(pafs.FileSelector(path, allow_not_found=True))
+    place = resolve(uri)
+    infos = place.system.get_file_info(pafs.FileSelector(place.path, allow_not_found=True))
     return [info.base_name for info in infos if info.type == pafs.FileType.File]
 
 
 def delete_file(uri: str) -> None:
     """Removes a file; does nothing if it is gone already."""
-    system, path = _resolve(uri)
+    place = resolve(uri)
     try:
-        system.delete_file(path)
+        place.system.delete_file(place.path)
     except FileNotFoundError:
         return
     except OSError as error:
         raise StoreError("delete", uri, error) from error
 
 
-def _resolve(uri: str) -> tuple[pafs.FileSystem, str]:
-    if "://" not in uri:
-        return pafs.LocalFileSystem(), uri
-    system, path = pafs.FileSystem.from_uri(uri)
-    return system, path
+def move_file(uri: str, target: str) -> None:
+    """Moves a file, making folders as needed; between two file systems it is copied first.
+
+    A kill on the way leaves it in one of the two places, or, between file systems, in both.
+    """
+    source, goal = resolve(uri), resolve(target)
+    try:
+        goal.system.create_dir(goal.path.rpartition("/")[0], recursive=True)
+        if source.system == goal.system and _is_same_disk(source, goal):
+            source.system.move(source.path, goal.path)
+            return
+        beside = f"{goal.path}.part"
+        pafs.copy_files(source.path, beside, source.system, goal.system)
+        goal.system.move(beside, goal.path)
+        source.system.delete_file(source.path)
+    except OSError as error:
+        raise StoreError("move", uri, error) from error
 
 
-def _is_ready(relative: str) -> bool:
-    return not any(part.startswith(_NOT_READY) for part in relative.split("/") if part)
+def _is_same_disk(source: Place, goal: Place) -> bool:
+    if not isinstance(source.system, pafs.LocalFileSystem):
+        return True
+    return os.stat(source.path).st_dev == os.stat(os.path.dirname(goal.path)).st_dev
 
 
 def _compression_of(path: str) -> str | None:
-    return "gzip" if path.endswith(".gz") else None
-
-
-def _time_of(info: pafs.FileInfo) -> datetime:
-    return datetime.fromtimestamp(info.mtime_ns / 1e9, UTC)
+    endings = (ending for ending in COMPRESSIONS if path.lower().endswith(ending))
+    return COMPRESSIONS.get(next(endings, ""))
