@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from freshet.errors import StoreError
-from freshet.stores.remote_systems import Place, resolve
+from freshet.stores.remote_systems import Place, is_local, resolve
 
 COMPRESSIONS: Final = {
     ".gz": "gzip",
@@ -71,7 +71,8 @@ def move_file(uri: str, target: str) -> None:
     """
     source, goal = resolve(uri), resolve(target)
     try:
-        goal.system.create_dir(goal.path.rpartition("/")[0], recursive=True)
+        if is_local(target):
+            os.makedirs(os.path.dirname(goal.path), exist_ok=True)
         if source.system == goal.system and _is_same_disk(source, goal):
             source.system.move(source.path, goal.path)
             return
