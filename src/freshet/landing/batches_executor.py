@@ -46,9 +46,16 @@ def may_pass(error: Exception) -> bool:
 
 def failure(row: int, reason: str, record: str | None = None) -> pa.RecordBatch:
     """One row that says why something could not be read."""
-    text = record if record is None else _checked(record)[0]
-    columns = [pa.array([text], pa.string()), pa.array([row], pa.int64())]
-    return pa.RecordBatch.from_arrays([*columns, pa.array([reason])], schema=RECORDS)
+    return failures([row], [reason], [record])
+
+
+def failures(
+    rows: Sequence[int], reasons: Sequence[str], records: Sequence[str | None]
+) -> pa.RecordBatch:
+    """Rows that say why something could not be read."""
+    texts = [record if record is None else _checked(record)[0] for record in records]
+    columns = [pa.array(texts, pa.string()), pa.array(rows, pa.int64())]
+    return pa.RecordBatch.from_arrays([*columns, pa.array(reasons, pa.string())], schema=RECORDS)
 
 
 def batch_of(texts: Sequence[str], rows: Iterable[int]) -> pa.RecordBatch:

@@ -16,7 +16,9 @@ def read_parquet(uri: str, _: ReadOptions) -> Iterator[pa.RecordBatch]:
     """The rows of all row groups; timestamps of the old 96-bit type in microseconds."""
     with open_random(uri) as opened:
         # In nanoseconds they would silently wrap around outside the years 1677 to 2262.
-        file = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
+        file = pq.ParquetFile(
+            opened, coerce_int96_timestamp_unit="us", page_checksum_verification=True
+        )
         schema = _with_enums(file)
         yield from _numbered(
             batch.cast(schema) if schema != batch.schema else batch for batch in _row_groups(file)

@@ -6,7 +6,8 @@ without a name is called by its place, c0, c1, …; a header that names two colu
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from freshet.landing.batches_executor import (
     LONGEST_RECORD_BYTES,
     UnreadableError,
     batch_of,
-    failure,
+    failures,
     slices_of,
 )
 from freshet.landing.content_executor import Content
@@ -31,6 +32,10 @@ _END: Final = "EndOfFileQx7mWv2rTz9kLb4n"
 _STAND_IN: Final = re.compile("[\U0010ff80-\U0010ffff]")
 _SURROGATE: Final = re.compile("[\udc80-\udcff]")
 _DISTANCE: Final = 0x10FF80 - 0xDC80
+
+# Arrow hands nothing over before the first row that fits: what waits meanwhile is in memory.
+_MOST_WAITING_ROWS: Final = 500_000
+_MOST_WAITING_CHARACTERS: Final = 256 << 20
 
 
 def read_csv(uri: str, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -62,9 +67,13 @@ def _read_from(
     with Content(uri) as content:
         text = _Text(content)
         rows = _Rows(names, options, text)
-        with _opened(text, options, block_bytes, rows.bad, found) as reader:
-            for batch in reader:
-                yield from rows.after(first, batch)
+        try:
+            with _opened(text, options, block_bytes, rows.refuse, found) as reader:
+                for batch in reader:
+                    yield from rows.after(first, batch)
+        except pa.ArrowInvalid:
+            if not rows.has_given_up:
+                raise
         yield from rows.rest_after(first)
         rows.check_end()
         content.check()
@@ -74,13 +83,9 @@ def _opened(
     text: "_Text",
     options: ReadOptions,
     block_bytes: int,
-    bad: list[pacsv.InvalidRow],
+    refuse: Callable[[pacsv.InvalidRow], str],
     names: list[str],
 ) -> pacsv.CSVStreamingReader:
-    def collect(row: pacsv.InvalidRow) -> str:
-        bad.append(row)
-        return "skip"
-
     own_names = [] if options.csv_header else list(options.csv_columns)
     return pacsv.open_csv(
         pa.PythonFile(text, mode="r"),
@@ -95,7 +100,7 @@ def _opened(
             quote_char=options.csv_quote or False,
             escape_char=options.csv_escape or False,
             newlines_in_values=True,
-            invalid_row_handler=collect,
+            invalid_row_handler=refuse,
         ),
         convert_options=pacsv.ConvertOptions(
             column_types=dict.fromkeys(names, pa.string()),
@@ -116,7 +121,7 @@ def _found_names(uri: str, options: ReadOptions, block_bytes: int) -> list[str]:
     with Content(uri) as content:
         text = _Text(content)
         try:
-            with _opened(text, options, block_bytes, [], []) as reader:
+            with _opened(text, options, block_bytes, lambda _: "skip", []) as reader:
                 names: list[str] = reader.schema.names
         except pa.ArrowInvalid as error:
             if "cannot infer number of columns" not in str(error):
@@ -136,8 +141,8 @@ def _names(found: list[str], options: ReadOptions) -> list[str]:
     if not options.csv_header:
         return list(options.csv_columns) or [f"c{place}" for place in range(len(found))]
     names = [name or f"c{place}" for place, name in enumerate(found)]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise UnreadableError(f'the header names "{name}" more than once')
     return names
 
@@ -149,56 +154,75 @@ class _Rows:
     """Puts the rows that Arrow parsed and those that it refused into the file's order."""
 
     def __init__(self, names: list[str], options: ReadOptions, text: "_Text") -> None:
-        self.bad: list[pacsv.InvalidRow] = []
+        self.has_given_up = False
         self._names = names
         self._lines_before = 2 if options.csv_header else 1
         self._should = "the header has" if options.csv_header else "there should be"
         self._text = text
         self._next = 0
+        self._waiting: dict[int, pacsv.InvalidRow] = {}
+        self._waiting_characters = 0
         self._unfinished: str | None = None
 
+    def refuse(self, row: pacsv.InvalidRow) -> str:
+        """Arrow's question what to do with a row that does not fit."""
+        self._waiting[row.number - self._lines_before] = row
+        self._waiting_characters += len(row.text)
+        self.has_given_up = (
+            len(self._waiting) > _MOST_WAITING_ROWS
+            or self._waiting_characters > _MOST_WAITING_CHARACTERS
+        )
+        return "error" if self.has_given_up else "skip"
+
     def after(self, first: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch and the bad ones between them, from the row `first` on."""
+        """The rows of a batch and the bad ones among them, from the row `first` on."""
         named = pa.RecordBatch.from_arrays(batch.columns, names=self._names)
         for part in slices_of(self._without_end(named)):
             numbers = self._numbers(part.num_rows)
             given = sum(number < first for number in numbers)
-            records = batch_of(self._texts(part.slice(given)), numbers[given:])
-            yield from _in_order([records, *self._bad_before(self._next, first)])
+            good = batch_of(self._texts(part.slice(given)), numbers[given:])
+            yield from _in_order(good, self._refused(first))
+        yield from self.rest_after(first)
 
     def rest_after(self, first: int) -> Iterator[pa.RecordBatch]:
-        """Bad rows behind the last good one."""
-        yield from _in_order(list(self._bad_before(None, first)))
+        """The bad rows that follow at once."""
+        while self._next in self._waiting:
+            self._next += 1
+        yield from _in_order(batch_of([], []), self._refused(first))
 
     def check_end(self) -> None:
-        """Raises UnreadableError if the last row has no end."""
+        """Raises UnreadableError if the last row has no end, or there are too many bad ones."""
+        if self.has_given_up:
+            raise UnreadableError("too many rows do not fit: is the delimiter right?")
         if self._unfinished is not None:
             self._text.content.check(self._unfinished)
             raise UnreadableError("a quote is not closed", self._unfinished)
 
     def _numbers(self, count: int) -> list[int]:
         """The ordinals of the next good rows: those that no bad row has."""
-        taken = {row.number - self._lines_before for row in self.bad}
         numbers: list[int] = []
         while len(numbers) < count:
-            if self._next not in taken:
+            if self._next not in self._waiting:
                 numbers.append(self._next)
             self._next += 1
         return numbers
 
-    def _bad_before(self, end: int | None, first: int) -> Iterator[pa.RecordBatch]:
-        waiting = []
-        for row in self.bad:
-            number = row.number - self._lines_before
-            if end is not None and number >= end:
-                waiting.append(row)
-            elif _has_end(row.text):
+    def _refused(self, first: int) -> pa.RecordBatch:
+        """The bad rows up to where the good ones are."""
+        numbers = [number for number in self._waiting if number < self._next]
+        rows = {number: self._waiting.pop(number) for number in numbers}
+        self._waiting_characters -= sum(len(row.text) for row in rows.values())
+        for number, row in rows.items():
+            if _has_end(row.text):
                 self._unfinished = self._text.original(_before_end(row.text)) or None
-            elif number >= first:
-                fields = f"{row.actual_columns} field{'s' if row.actual_columns > 1 else ''}"
-                reason = f"{fields} where {self._should} {row.expected_columns}"
-                yield failure(number, reason, self._text.original(row.text))
-        self.bad[:] = waiting
+                numbers.remove(number)
+        numbers = [number for number in numbers if number >= first]
+        reasons = [self._reason(rows[number]) for number in numbers]
+        return failures(numbers, reasons, [self._text.original(rows[n].text) for n in numbers])
+
+    def _reason(self, row: pacsv.InvalidRow) -> str:
+        fields = f"{row.actual_columns} field{'s' if row.actual_columns > 1 else ''}"
+        return f"{fields} where {self._should} {row.expected_columns}"
 
     def _texts(self, part: pa.RecordBatch) -> list[str]:
         texts = json_rows(part)
@@ -215,11 +239,12 @@ class _Rows:
         return batch.slice(0, batch.num_rows - 1)
 
 
-def _in_order(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    if len(batches) > 1:
-        yield from pa.Table.from_batches(batches).sort_by("row").combine_chunks().to_batches()
+def _in_order(good: pa.RecordBatch, bad: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if good.num_rows and bad.num_rows:
+        both = pa.Table.from_batches([good, bad]).sort_by("row")
+        yield from both.combine_chunks().to_batches()
     else:
-        yield from (batch for batch in batches if batch.num_rows)
+        yield from (batch for batch in (good, bad) if batch.num_rows)
 
 
 def _has_end(text: str) -> bool:

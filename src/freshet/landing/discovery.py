@@ -119,13 +119,12 @@ class Discovery:
 
     def _load(self) -> PresentFiles:
         """Reads what is known; one hash a file, until the first listing says which are here."""
-        known = []
-        for seqs, paths, sizes, times in self._table.paths():
-            self.next_seq = max(self.next_seq, max(seqs) + 1)
-            names = list(map(self._zone.identity_of, paths, sizes, times))
-            known.append(hashed(names))
-            self._ever.add(*known[-1])
-            if self._options.identifies_versions:
+        self.next_seq = self._table.next_seq()
+        known = [hashed(names) for names in self._table.names(self._zone.identifies)]
+        for hashes in known:
+            self._ever.add(*hashes)
+        if self._zone.identifies is not None:
+            for paths in self._table.names():
                 self._ever.add(*hashed(paths))
         self._retried = self._table.retries() if self.next_seq else {}
         self._present = PresentFiles.of(known)

@@ -5,7 +5,7 @@ are appended before any offset names their numbers, so a crash leaves a file unn
 The history tells which numbers a committed batch has read, and which files were then moved away.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -14,6 +14,9 @@ from freshet import schemas
 from freshet.stores import delta_tables
 from freshet.stores.delta_tables import SmallTable
 from freshet.stores.sql import is_among
+
+Identity = Callable[[str, int, datetime | None], str]
+"""What a file of this path, size and time is known by."""
 
 READ: Final = "read"
 ARCHIVED: Final = "archived"
@@ -58,10 +61,17 @@ class FilesTable:
         """Numbers files, in one commit."""
         self._table.append([vars(file) for file in files])
 
-    def paths(self) -> Iterator[tuple[list[Any], ...]]:
-        """Number, path, size and time of all files, in bounded pieces."""
-        for batch in self._table.scan(["seq", "path", "size", "modified_at"]):
-            yield tuple(column.to_pylist() for column in batch.columns)
+    def next_seq(self) -> int:
+        """The first number that no file has."""
+        newest = (max(batch.column("seq").to_pylist()) for batch in self._table.scan(["seq"]))
+        return max(newest, default=-1) + 1
+
+    def names(self, identity: Identity | None = None) -> Iterator[list[str]]:
+        """What all files are known by, in bounded pieces: their paths, or what `identity` says."""
+        columns = ["path"] if identity is None else ["path", "size", "modified_at"]
+        for batch in self._table.scan(columns):
+            values = [batch.column(name).to_pylist() for name in columns]
+            yield values[0] if identity is None else list(map(identity, *values))
 
     def between(self, start: int, end: int | None = None) -> list[KnownFile]:
         """Files by number, in order: from `start`, below `end`."""

@@ -29,25 +29,26 @@ def read_records(uri: str, options: ReadOptions) -> Iterator[pa.RecordBatch]:
             if batch.num_rows:
                 yield batch
                 row = batch.column("row")[-1].as_py() + 1
-    except FileNotFoundError:
-        yield failure(row, "the file is gone")
-    except UnreadableError as error:
-        yield failure(row, f"not readable as {own.format}: {error.reason}", error.record)
-    except (ImportError, NameError):
-        raise  # an installation or a program that is broken, not the file
     except Exception as error:
         # On bad content the libraries raise all sorts; a file must not end the stream.
-        if may_pass(error):
+        if may_pass(error) or isinstance(error, ImportError | NameError):
             raise
-        yield failure(row, f"not readable as {own.format}: {_reason(error)}")
+        yield _failure_of(error, row, own.format)
 
 
-def _reason(error: Exception) -> str:
-    """In words; some libraries give none but the name of the error."""
-    if isinstance(error, EOFError):
-        return "it breaks off"
-    is_sentence = isinstance(error, OSError | ValueError) and str(error)
-    return str(error) if is_sentence else repr(error)
+def _failure_of(error: Exception, row: int, file_format: str) -> pa.RecordBatch:
+    """The reason in words; some libraries give none but the name of the error."""
+    record = error.record if isinstance(error, UnreadableError) else None
+    match error:
+        case FileNotFoundError():
+            return failure(row, "the file is gone")
+        case EOFError():
+            reason = "it breaks off"
+        case UnreadableError() | OSError() | ValueError() if str(error):
+            reason = str(error)
+        case _:
+            reason = repr(error)
+    return failure(row, f"not readable as {file_format}: {reason}", record)
 
 
 def _reader(file_format: str) -> Callable[[str, ReadOptions], Iterator[pa.RecordBatch]]:

@@ -63,7 +63,7 @@ class Backlog:
 def backlog(options: LandingOptions, read_up_to: int) -> Backlog:
     """How far reading has come."""
     table = FilesTable(options.state)
-    seen = sum(len(seqs) for seqs, *_ in table.paths())
+    seen = sum(len(names) for names in table.names())
     unread = table.unread(read_up_to)
     new = list(_undiscovered(options, table))
     return Backlog(
@@ -81,7 +81,7 @@ def files(options: LandingOptions, read_up_to: int, states: Sequence[str]) -> It
     if WAITING in wanted:
         for new in _undiscovered(options, table):
             yield FileReport(WAITING, new.path, new.size, new.modified_at)
-    end = max((max(seqs) for seqs, *_ in table.paths()), default=-1) + 1
+    end = table.next_seq()
     while end > 0:
         start = max(0, end - _WINDOW)
         for file in reversed(table.between(start, end)):
@@ -113,12 +113,7 @@ def place_of(options: LandingOptions, file: KnownFile, history: Sequence[Step]) 
 
 def _undiscovered(options: LandingOptions, table: FilesTable) -> Iterator[FoundFile]:
     zone = Zone(options)
-    known = PresentFiles.of(
-        [
-            hashed(list(map(zone.identity_of, paths, sizes, times)))
-            for _, paths, sizes, times in table.paths()
-        ]
-    )
+    known = PresentFiles.of([hashed(names) for names in table.names(zone.identifies)])
     for names, look in zone.pieces(everything=True):
         yield from look(known.unknown(names))
 

@@ -25,6 +25,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -226,10 +227,10 @@ def _maps(array: pa.Array) -> list[Any]:
     values = _plain(array.items.slice(first, count))
     entries = list(zip(keys, values, strict=True))
     make = dict if _is_text(array.type.key_type) else _pairs
-    bounds = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=True)
+    are_there = array.is_valid().to_pylist()
     return [
         make(entries[start - first : end - first]) if is_there else None
-        for start, end, is_there in bounds
+        for (start, end), is_there in zip(pairwise(offsets), are_there, strict=True)
     ]
 
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Final
 
-from freshet.landing.files import KnownFile
+from freshet.landing.files import Identity, KnownFile
 from freshet.landing.options import LandingOptions
 from freshet.landing.selection import Selection
 from freshet.stores.file_listing import FoundFile, Listed, Seen, look_at, walk
@@ -30,6 +30,11 @@ class Zone:
         self._seen: dict[str, Seen] = {}
         self._newest: list[str] = []
         """The folder, part by part, that sorts last of those that hold files."""
+
+    @property
+    def identifies(self) -> Identity | None:
+        """How files are told apart; None if by their paths alone."""
+        return self.identity_of if self._identifies_versions else None
 
     def identity(self, file: FoundFile | KnownFile) -> str:
         """What a file is known by."""
