@@ -71,9 +71,19 @@ def cli_reference() -> str:
         "change.",
     ]
     group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
+    for name, command in _commands_of(group):
         parts += [f"## freshet {name}", command.help.strip(), _parameters_of(command)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _commands_of(group: Any, before: str = "") -> list[tuple[str, Any]]:
+    """All commands with their whole names, groups opened."""
+    found = []
+    for name, command in group.commands.items():
+        is_group = hasattr(command, "commands")
+        whole = f"{before}{name}"
+        found += _commands_of(command, f"{whole} ") if is_group else [(whole, command)]
+    return found
 
 
 def _parameters_of(command: Any) -> str:

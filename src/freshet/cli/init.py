@@ -21,9 +21,17 @@ home = "./articles"             # all tables lie here; relative to this file
 # max_rows_per_batch = 8000     # most events in one index batch
 
 [landing]
-path = "./landing"              # where change files arrive
-format = "json"                 # json (lines or one array), csv (with a header), parquet
+path = "./landing"              # where change files arrive: a folder, s3://… or abfss://…
+format = "auto"                 # json, csv, parquet, avro, orc; auto: each file by its suffix
+# include = ["*.json"]          # patterns as in a .gitignore; also exclude = […]
 # max_files_per_trigger = 1000
+# max_bytes_per_trigger = "512 MB"
+# discovery = "notification"    # events tell of new files; s3:// and abfss:// need queue = "…"
+# after_read = "archive"        # or delete; unset: files stay where they are
+# archive_path = "./archive"
+# retention = "7 days"          # … after the batch that read them is committed
+# overwrites = "ignore"         # a file that changes after it was read: ignore, reread, refuse
+# schema_mode = "evolve"        # a new column: evolve, rescue (Bronze only), fail
 
 [changes]
 envelope = "auto"               # auto, plain, debezium
@@ -48,8 +56,11 @@ provider = "minilm"             # all-MiniLM-L6-v2 on the CPU
 [search]
 # k = 10
 
+[checkpoint]
+# backup_interval = "1 hour"    # while it runs; `freshet checkpoint restore` puts one back
+
 [spark]
-# master = "local[*]"
+# master = "local[*, 4]"
 # driver_memory = "2g"
 # conf = { "spark.executor.memory" = "4g" }
 """
