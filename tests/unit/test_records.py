@@ -377,6 +377,17 @@ def test_trouble_of_the_storage_that_may_pass_is_raised(
         assert raised.value is error
 
 
+def test_a_broken_installation_does_not_set_files_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: str) -> Any:
+        raise ImportError("no such module")
+
+    monkeypatch.setattr(content_executor, "open_file", fail)
+    with pytest.raises(ImportError):
+        read_all(tmp_path / "a.json")
+
+
 class BreakingStream:
     """Gives some bytes and then fails."""
 
