@@ -8,7 +8,7 @@ The history tells which numbers a committed batch has read, and which files were
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from freshet import schemas
 from freshet.stores import delta_tables

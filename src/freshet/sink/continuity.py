@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import NoReturn
 
 from freshet.errors import ContinuityError, HistoryMissingError, TableMissingError
-from freshet.sink.ledger import Landed
+from freshet.sink.ledger import Landed, Ledger
+from freshet.sink.spark_queries import end_of
 from freshet.sink.stamps import Batch, Found, Past, look_back
 from freshet.sink.target import Mode, Target
 from freshet.stores.lance_tables import TABLE_ID, LanceTable
@@ -73,6 +74,13 @@ class Evidence:
         stamped = newest.batch_id if newest and newest.query_id == self.batch.query_id else None
         known = [batch for batch in (self.landed.last_batch, stamped) if batch is not None]
         return max(known, default=None)
+
+    @property
+    def offsets_then(self) -> str | None:
+        """Where the batch of this number ended when it landed, by the ledger or by its stamp."""
+        newest = self.past.newest
+        stamped = newest.offsets if newest and newest.has_number_of(self.batch) else None
+        return self.landed.offsets or stamped
 
     @property
     def is_on_record(self) -> bool:
@@ -177,7 +185,7 @@ def _without_record(evidence: Evidence) -> Decision:
 
 def _with_record(evidence: Evidence, last: int) -> Decision:
     """The number of the batch is on record already."""
-    then, now = evidence.landed.offsets, evidence.batch.offsets
+    then, now = evidence.offsets_then, evidence.batch.offsets
     is_newest_again = evidence.batch.batch_id == last and None in (then, now)
     if is_newest_again or (then is not None and then == now):
         return Decision(Course.SKIP, None, last)
@@ -190,6 +198,41 @@ def _with_record(evidence: Evidence, last: int) -> Decision:
             "Restore the newest checkpoint, or start over with an empty table and checkpoint",
         )
     return Decision(Course.REPLAY, Notice.CHECKPOINT_OLDER, last)
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a table has come: a landed batch, and where it ended in its source."""
+
+    query_id: str
+    batch_id: int
+    end: str
+    """As the source writes it. All that lies before it has landed, in this batch or before."""
+    table_version: int
+    """The version that it made, or that was the newest one then."""
+
+
+def position(target: Target, ledger: Ledger) -> Position | None:
+    """The newest landed batch whose end is known; None if nothing tells surely.
+
+    A checkpoint that was lost can be made anew from it: the same query goes on with its next batch.
+    """
+    try:
+        table = LanceTable.open(target.uri)
+    except TableMissingError:
+        return None
+    known = ledger.newest(target.pipeline, target.sink, table.metadata.get(TABLE_ID, ""))
+    after = 0 if known is None else known.table_version
+    past = look_back(table, Batch(target.pipeline, target.sink, "", 0), after)
+    if table.version < after or past.restored_at is not None or past.missing is not None:
+        return None
+    last = past.newest or known
+    end = None if last is None else end_of(last.offsets)
+    if last is None or end is None:
+        return None
+    return Position(
+        last.query_id, last.batch_id, end, past.newest.version if past.newest else after
+    )
 
 
 def _ledger_notice(evidence: Evidence) -> Notice | None:

@@ -106,6 +106,17 @@ class Landed:
     """Where the batch of this number ended, if it landed."""
 
 
+@dataclass(frozen=True)
+class NewestBatch:
+    """The batch that landed last in a table, as the ledger has it."""
+
+    query_id: str
+    batch_id: int
+    offsets: str | None
+    table_version: int
+    """The newest version on record, of whatever batch."""
+
+
 class Ledger:
     """The batches of all sinks of a home.
 
@@ -144,6 +155,19 @@ class Ledger:
             None if newest is None else newest["table_id"],
             None if same is None else same["offsets"],
         )
+
+    def newest(self, pipeline: str, sink: str, table_id: str) -> NewestBatch | None:
+        """The last batch of the query that wrote a table last; None if none is on record."""
+        columns = ["query_id", "batch_id", "offsets", "table_version", "finished_at"]
+        where = f"{_landed(pipeline, sink)} AND table_id = {quoted(table_id)}"
+        rows = self._table.read(columns, where)
+        if not rows:
+            return None
+        query = max(rows, key=_end)["query_id"]
+        own = (row for row in rows if row["query_id"] == query)
+        last = max(own, key=lambda row: (_batch_id(row), _end(row)))
+        version = max(row["table_version"] for row in rows)
+        return NewestBatch(query, _batch_id(last), last["offsets"], version)
 
     def is_repeated_by(self, found: Found, batch: Batch) -> bool:
         """Whether a commit of the batch's sink is of a batch that had landed in an earlier one.

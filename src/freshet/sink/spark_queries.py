@@ -1,6 +1,7 @@
 """What Spark tells of the streaming query that a batch belongs to."""
 
 import hashlib
+import json
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -8,6 +9,7 @@ from pyspark.sql import DataFrame
 
 QUERY_ID: Final = "sql.streaming.queryId"
 """The local property in which Spark names the query of a batch, on the driver and in tasks."""
+_LONGEST: Final = 1_000
 
 
 def query_id_of(rows: DataFrame) -> str | None:
@@ -17,9 +19,9 @@ def query_id_of(rows: DataFrame) -> str | None:
 
 
 def offsets_of(rows: DataFrame, query_id: str, batch_id: int) -> str | None:
-    """Digest of when a running batch was planned and where it ends, as its checkpoint has it.
+    """When a running batch was planned and where it ends, as its checkpoint has it.
 
-    A batch that is run again has the digest that it had; one of the same number that was planned
+    A batch that is run again has the text that it had; one of the same number that was planned
     anew has another. None where this Spark does not tell: the door is not a documented one.
     """
     session = rows.sparkSession
@@ -27,9 +29,28 @@ def offsets_of(rows: DataFrame, query_id: str, batch_id: int) -> str | None:
         uuid = session.sparkContext._jvm.java.util.UUID.fromString(query_id)  # type: ignore[union-attr]
         query = session._jsparkSession.sharedState().activeStreamingQueries().get(uuid)
         written = query.offsetLog().get(batch_id).get()
-        return digest(f"{written.metadataOpt().get().batchTimestampMs()} {written.toString()}")
+        return brief(f"{written.metadataOpt().get().batchTimestampMs()} {written.toString()}")
     except (AttributeError, Py4JError):
         return None
+
+
+def brief(offsets: str) -> str:
+    """Offsets as they are kept on record: in full, or as a digest where they are long."""
+    return offsets if len(offsets) <= _LONGEST else digest(offsets)
+
+
+def end_of(offsets: str | None) -> str | None:
+    """Where a batch with these offsets ends in its source; None if that was not kept.
+
+    Only of a query with one source: of several, one could not be told from the other.
+    """
+    _, _, ends = (offsets or "").partition(" ")
+    try:
+        found = json.loads(ends)
+    except ValueError:
+        return None
+    is_plain = isinstance(found, list) and len(found) == 1 and isinstance(found[0], dict)
+    return ends[1:-1] if is_plain else None
 
 
 def digest(offsets: str) -> str:

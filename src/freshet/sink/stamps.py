@@ -39,7 +39,7 @@ class Batch:
     query_id: str
     batch_id: int
     offsets: str | None = None
-    """Digest of when the batch was planned and where it ends; None if that is not known."""
+    """When the batch was planned and where it ends; None if that is not known."""
 
     def stamp(self, writer: str, counts: Counts) -> dict[str, str]:
         """What marks a commit as this batch's, with all that its ledger row needs."""
@@ -71,7 +71,13 @@ class Found:
         return self.commit.version
 
     def is_of(self, batch: Batch) -> bool:
-        """Whether it is the commit of this very batch."""
+        """Whether it is the commit of this very batch, and not only of one of its number."""
+        is_known = self.offsets is not None and batch.offsets is not None
+        is_same_plan = self.offsets == batch.offsets or not is_known
+        return is_same_plan and self.has_number_of(batch)
+
+    def has_number_of(self, batch: Batch) -> bool:
+        """Whether it is the commit of a batch of this number, planned then or anew."""
         return (self.query_id, self.batch_id) == (batch.query_id, batch.batch_id)
 
 

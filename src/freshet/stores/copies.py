@@ -29,6 +29,12 @@ def resolve(uri: str) -> tuple[pafs.FileSystem, str]:
     return system, path
 
 
+def make_parents(system: pafs.FileSystem, path: str) -> None:
+    """The folders above a path; an object store needs none."""
+    if isinstance(system, pafs.LocalFileSystem):
+        system.create_dir(path.rpartition("/")[0], recursive=True)
+
+
 def files_below(uri: str) -> dict[str, int]:
     """All files below a folder, by their path in it, with sizes; none if there is no folder."""
     system, path = resolve(uri)
@@ -82,7 +88,7 @@ def write(uri: str, data: bytes) -> Content:
     """A small file, with the folders that it needs."""
     system, path = resolve(uri)
     try:
-        system.create_dir(path.rpartition("/")[0], recursive=True)
+        make_parents(system, path)
         with system.open_output_stream(path, compression=None) as stream:
             stream.write(data)
     except OSError as error:
@@ -96,7 +102,7 @@ def copy(uri: str, target: str) -> Content:
     digest, size = hashlib.sha256(), 0
     try:
         with system.open_input_stream(path, compression=None) as source:
-            other.create_dir(target_path.rpartition("/")[0], recursive=True)
+            make_parents(other, target_path)
             with other.open_output_stream(target_path, compression=None) as copied:
                 for piece in _pieces(source):
                     digest.update(piece)
@@ -129,7 +135,7 @@ def move_folder(uri: str, target: str, *, first: str | None = None) -> None:
     (system, path), (_, target_path) = resolve(uri), resolve(target)
     try:
         if isinstance(system, pafs.LocalFileSystem):
-            system.create_dir(target_path.rpartition("/")[0], recursive=True)
+            make_parents(system, target_path)
             system.move(path, target_path)
             return
         for name in sorted(files_below(uri), key=lambda name: (name != first, name)):

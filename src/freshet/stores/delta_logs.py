@@ -37,9 +37,7 @@ class SharedTable(SmallTable):
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise StoreError("read", self.uri, error) from error
 
-    def append_after(
-        self, version: int | None, rows: Sequence[Mapping[str, Any]]
-    ) -> int | None:
+    def append_after(self, version: int | None, rows: Sequence[Mapping[str, Any]]) -> int | None:
         """Adds rows if the table is at this version still; returns the new one, or None if not.
 
         Makes the table if the version is None.

@@ -6,12 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from freshet.errors import StoreError
-from freshet.stores.copies import resolve
+from freshet.stores.copies import make_parents, resolve
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def export(uri: str, target: str) -> Exported:
     try:
         table = DeltaTable(uri)
         schema = pa.schema(table.schema().to_arrow())
-        system.create_dir(path.rpartition("/")[0], recursive=True)
+        make_parents(system, path)
         with pq.ParquetWriter(path, schema, filesystem=system) as writer:
             for batch in _batches(table, schema.names):
                 rows += batch.num_rows
@@ -84,20 +85,21 @@ def export(uri: str, target: str) -> Exported:
         raise StoreError("copy the table", uri, error) from error
 
 
-def load(source: str, uri: str, configuration: Mapping[str, str]) -> int:
+def load(
+    source: str, uri: str, configuration: Mapping[str, str], where: pc.Expression | None = None
+) -> int:
     """Makes a table of a Parquet file, its rows in one commit; returns how many there are."""
     system, path = resolve(source)
     try:
-        with system.open_input_file(path) as stream:
-            file = pq.ParquetFile(stream)
-            schema = file.schema_arrow
-            DeltaTable.create(uri, Schema.from_arrow(schema), configuration=dict(configuration))
-            if file.metadata.num_rows:
-                rows = pa.RecordBatchReader.from_batches(schema, file.iter_batches())
-                write_deltalake(DeltaTable(uri), rows, mode="append")
-            return int(file.metadata.num_rows)
+        found = ds.dataset(path, filesystem=system, format="parquet")
+        schema = Schema.from_arrow(found.schema)
+        table = DeltaTable.create(uri, schema, configuration=dict(configuration))
+        rows = int(found.count_rows(filter=where))
+        if rows:
+            write_deltalake(table, found.scanner(filter=where).to_reader(), mode="append")
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise StoreError("write the table", uri, error) from error
+    return rows
 
 
 def read_export(source: str, columns: list[str]) -> list[dict[str, Any]]:
