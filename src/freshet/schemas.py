@@ -43,9 +43,7 @@ FILES_HISTORY = pa.schema(
     ]
 )
 
-FILES_RETRIES = pa.schema(
-    [("seq", pa.int64()), ("path", pa.string()), ("requested_at", UTC_TIME)]
-)
+FILES_RETRIES = pa.schema([("seq", pa.int64()), ("path", pa.string()), ("requested_at", UTC_TIME)])
 
 CHANGES = pa.schema(
     [
@@ -87,7 +85,7 @@ LEDGER = pa.schema(
         ("started_at", UTC_TIME),
         ("finished_at", UTC_TIME),
         ("error", pa.string()),
-        ("offsets", pa.string()),  # digest of when the batch was planned and where it ends
+        ("offsets", pa.string()),  # when the batch was planned and where it ends
         ("table_id", pa.string()),  # another table at the same place has another id
     ]
 )
@@ -107,6 +105,7 @@ LEASES = pa.schema(
 SCHEMA_HISTORY = pa.schema(
     [
         ("version", pa.int64()),  # of the schema; what changed together shares one
+        ("place", pa.int64()),  # order within the version
         ("at", UTC_TIME),
         ("what", pa.string()),
         ("column", pa.string()),  # a path, such as `address.zip` or `tags[]`

@@ -87,11 +87,26 @@ def test_the_newest_commit_forgotten_changes_nothing_and_the_log_says_skipped(
     assert embedded(pipeline)[3:] == [1]
 
 
-def test_a_deleted_checkpoint_reads_bronze_again_and_embeds_nothing_twice(
+def test_a_deleted_checkpoint_goes_on_after_the_last_batch_that_landed(
+    home: Path, run: Callable[..., Pipeline], caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(home / "checkpoints/index")
+    pipeline = run()
+    assert "checkpoint_rebuilt" in caplog.messages
+    assert [row["rows_unchanged"] for row in pipeline.ledger()[3:]] == [0]
+    assert pipeline.verify().ok
+
+
+def test_a_checkpoint_that_starts_over_reads_bronze_again_and_embeds_nothing_twice(
     home: Path, run: Callable[..., Pipeline], caplog: pytest.LogCaptureFixture
 ) -> None:
     before = version(home)
-    shutil.rmtree(home / "checkpoints/index")
+    for part in ("offsets", "commits"):
+        shutil.rmtree(home / "checkpoints/index" / part)
+    (home / "checkpoints/index/metadata").write_text(
+        '{"id":"00000000-0000-0000-0000-000000000001"}'
+    )
+    (home / "checkpoints/index/.metadata.crc").unlink(missing_ok=True)
     pipeline = run()
     assert "checkpoint_replaced" in caplog.messages
     assert version(home) == before + 1

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from freshet.errors import StoreError
+from freshet.stores import remote_systems
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -23,10 +24,8 @@ class Content:
 
 def resolve(uri: str) -> tuple[pafs.FileSystem, str]:
     """The file system of a path or URI, and the path in it."""
-    if "://" not in uri:
-        return pafs.LocalFileSystem(), uri
-    system, path = pafs.FileSystem.from_uri(uri)
-    return system, path
+    place = remote_systems.resolve(uri)
+    return place.system, place.path
 
 
 def make_parents(system: pafs.FileSystem, path: str) -> None:
