@@ -3,7 +3,7 @@
 The same files go through the same parsing (`changes.normalise`, envelope `plain`) into the same
 kind of Delta table, in batches of the same number of files; only the source differs:
 
-- `text`: Spark's own file source. It tells no row numbers, so the rows get ids of Spark's making;
+- `text`: Spark's own file source. It tells no row numbers, so the rows get their block's;
 - `landing`: ours, with the given number of files that lie in the zone and were known before.
 
 All run in one session, interleaved, in several rounds of which the first is left out. A round's
@@ -42,7 +42,7 @@ def text(spark: SparkSession, zone: Path, state: Path) -> DataFrame:
     return lines.select(
         F.col("value").alias("record"),
         F.col("_metadata.file_path").alias("file"),
-        F.monotonically_increasing_id().alias("row"),
+        F.col("_metadata.file_block_start").alias("row"),
         F.lit(0).cast("bigint").alias("seq"),
     )
 

@@ -105,7 +105,7 @@ LEASES = pa.schema(
 SCHEMA_HISTORY = pa.schema(
     [
         ("version", pa.int64()),  # of the schema; what changed together shares one
-        ("place", pa.int64()),  # order within the version
+        ("place", pa.int64()),  # number of the entry
         ("at", UTC_TIME),
         ("what", pa.string()),
         ("column", pa.string()),  # a path, such as `address.zip` or `tags[]`

@@ -18,6 +18,7 @@ from freshet.cli import (
     output,
     quarantine,
     run,
+    schema,
     search,
     status,
     verify,
@@ -42,6 +43,7 @@ COMMANDS = (
     files,
     quarantine,
     checkpoint,
+    schema,
     doctor,
 )
 for command in COMMANDS:

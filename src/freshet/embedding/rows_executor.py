@@ -37,6 +37,8 @@ class IndexRows:
     spec: ProviderSpec
     chunking: Chunking
     attributes: Mapping[str, str] = field(default_factory=dict)
+    takes_all: bool = False
+    """Whether the attributes are all columns of the records, and so change with them."""
     needs: tuple[str, ...] = ("content_hash",)
 
     @property
@@ -46,9 +48,10 @@ class IndexRows:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """The model and the chunks that the rows of the index are made with."""
+        """The model, the chunks and the kind of attributes that the index is made with."""
         provider = self.spec.describe()
-        return {
+        is_open = {schemas.ATTRIBUTES_KEY: schemas.ALL_ATTRIBUTES} if self.takes_all else {}
+        return is_open | {
             MODEL_KEY: provider.model_id,
             "freshet.dimension": str(provider.dimension),
             "freshet.chunk_tokens": str(self.chunking.tokens),

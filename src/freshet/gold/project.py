@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from freshet import schemas, variants
+from freshet import variants
+from freshet.gold.attributes import Attribute, columns, listed, rescued, with_values
 
 
 def project(
@@ -14,35 +15,37 @@ def project(
     *,
     text: Sequence[str] = (),
     template: str | None = None,
-    attributes: Mapping[str, str] | None = None,
+    attributes: Mapping[str, str] | Sequence[Attribute] = (),
+    with_rescued: bool = False,
 ) -> DataFrame:
     """Changes as records: `key`, `record_version`, `is_deleted`, `text`, and the attributes.
 
     Pure. Events in quarantine and events without a key are left out. The text is the values of the
     `text` columns, one a line, or the filled `template`; a value that is absent counts as empty.
+    A value that is not of its attribute's type is null there; `with_rescued` keeps it in a column
+    of its own.
     """
+    chosen = listed(attributes) if isinstance(attributes, Mapping) else list(attributes)
     usable = changes.where(F.col("error").isNull() & F.col("key").isNotNull())
     image = F.try_parse_json(F.coalesce(F.col("record"), F.col("raw")))
-    parsed = usable.select("key", "record_version", "is_deleted", image.alias("__image"))
-    return parsed.select(
+    parsed = with_values(variants.with_columns(usable, __image=image), "__image", chosen)
+    composed = _joined(text) if template is None else _filled(template)
+    return variants.with_columns(parsed, __text=composed).selectExpr(
         "key",
         "record_version",
         "is_deleted",
-        (_joined(text) if template is None else _filled(template)).alias("text"),
-        *(_attribute(name, kind).alias(name) for name, kind in (attributes or {}).items()),
+        "__text AS text",
+        *columns(chosen),
+        *([rescued(chosen)] if with_rescued else []),
     )
 
 
-def _value(name: str, kind: str = "string") -> Column:
-    return F.try_variant_get(F.col("__image"), variants.path(name), kind)
+def _value(name: str) -> Column:
+    return variants.text(F.col("__image"), name)
 
 
-def _attribute(name: str, kind: str) -> Column:
-    return _value(name, schemas.spark_type(schemas.ATTRIBUTE_TYPES[kind]))
-
-
-def _joined(columns: Sequence[str]) -> Column:
-    return F.concat_ws("\n", *(_value(name) for name in columns))
+def _joined(names: Sequence[str]) -> Column:
+    return F.concat_ws("\n", *(_value(name) for name in names))
 
 
 def _filled(template: str) -> Column:

@@ -1,6 +1,7 @@
 """The query "index": events of Bronze become rows of the index."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -9,8 +10,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from freshet import bronze, gold, verify
 from freshet.embedding import IndexRows, ProviderSpec, content_hash
 from freshet.embedding.chunking import Chunking
+from freshet.evolution import History, Tracker
 from freshet.layout import Home
 from freshet.pipeline import queries
+from freshet.pipeline.attributes import Attributes
 from freshet.search import Searcher
 from freshet.settings import Settings
 from freshet.sink import BatchReport, LanceSink, Probe
@@ -31,6 +34,8 @@ class Index:
     ) -> None:
         self._settings = settings
         self._home = home
+        self._history = History(home.schema)
+        self._tracker = Tracker(self._history, settings.landing.schema_mode)
         self._rows = _index_rows(settings)
         self.failure: Exception | None = None
         """What the newest batch raised, if it failed."""
@@ -47,10 +52,13 @@ class Index:
     def check(self) -> None:
         """Raises if the model or the index does not fit the settings; makes nothing."""
         self._rows.spec.check()
+        self._use(self._attributes())
         self._sink.check()
 
     def start(self, spark: SparkSession, trigger: dict[str, Any]) -> StreamingQuery:
-        """Starts the query."""
+        """Starts the query; columns that were accepted or rolled back since come and leave now."""
+        self._use(self._attributes())
+        self._sink.fit()
         events = bronze.read_stream(spark, self._home.bronze)
         writer = events.writeStream.foreachBatch(self._write_batch).option(
             "checkpointLocation", self._home.checkpoint(queries.INDEX)
@@ -59,15 +67,29 @@ class Index:
 
     def _write_batch(self, events: DataFrame, batch_id: int) -> None:
         try:
-            self._sink(self._records(events), batch_id)
+            schema = self._tracker.follow(events, batch_id)
+            attributes = Attributes.of(self._settings.gold, schema)
+            self._use(attributes)
+            self._sink(self._records(events, attributes), batch_id)
         except Exception as error:
             self.failure = error
             raise
 
-    def _records(self, events: DataFrame) -> DataFrame:
+    def _attributes(self) -> Attributes:
+        return Attributes.of(self._settings.gold, self._history.schema())
+
+    def _use(self, attributes: Attributes) -> None:
+        rows = replace(self._rows, attributes=attributes.types)
+        self._sink.use(rows, retired=attributes.retired)
+
+    def _records(self, events: DataFrame, attributes: Attributes) -> DataFrame:
         chosen = self._settings.gold
         return gold.project(
-            events, text=chosen.text, template=chosen.template, attributes=chosen.attribute_types
+            events,
+            text=chosen.text,
+            template=chosen.template,
+            attributes=attributes.projected,
+            with_rescued=chosen.rescues,
         )
 
     def searcher(self) -> Searcher:
@@ -77,7 +99,7 @@ class Index:
             self._home.index,
             model_id=provider.describe().model_id,
             embed=lambda question: provider.load().embed([question])[0],
-            attributes=tuple(self._settings.gold.attribute_types),
+            attributes=None if self._settings.gold.takes_all else tuple(self._attributes().types),
             metric=self._settings.index.metric,
         )
 
@@ -86,10 +108,11 @@ class Index:
         table = LanceTable.open(self._home.index, what="index")
         session = spark()
         events = session.read.format("delta").load(self._home.bronze)
-        attributes = tuple(self._settings.gold.attribute_types)
+        attributes = self._attributes()
+        gold_records = gold.latest(self._records(events, attributes))
         return verify.compare(
-            verify.expected(gold.latest(self._records(events)), attributes, self._rows.pieces_of),
-            verify.actual(session, table, attributes, content_hash),
+            verify.expected(gold_records, tuple(attributes.types), self._rows.pieces_of),
+            verify.actual(session, table, attributes.types, content_hash),
         )
 
 
@@ -98,4 +121,4 @@ def _index_rows(settings: Settings) -> IndexRows:
     window = spec.describe().window_tokens
     tokens = min(settings.gold.chunk_tokens or window, window)
     overlap = min(settings.gold.chunk_overlap, tokens // 2)
-    return IndexRows(spec, Chunking(tokens, overlap), settings.gold.attribute_types)
+    return IndexRows(spec, Chunking(tokens, overlap), takes_all=settings.gold.takes_all)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from freshet import schemas
 from freshet.errors import ModelMismatchError, SearchError, StoreError
 from freshet.rows import MODEL_KEY
 from freshet.stores.lance_tables import LanceTable
@@ -31,27 +32,35 @@ class Searcher:
     """Asks an index. Every question sees the newest committed batch; only the model is kept.
 
     Refuses an index that another model filled: its vectors cannot be compared with the question's.
+    Without `attributes` a hit has all that the index has when it is asked.
     """
 
     def __init__(
-        self, uri: str, *, model_id: str, embed: Embed, attributes: Sequence[str], metric: str
+        self,
+        uri: str,
+        *,
+        model_id: str,
+        embed: Embed,
+        attributes: Sequence[str] | None,
+        metric: str,
     ) -> None:
         self._uri = uri
         self._model_id = model_id
         self._embed = embed
-        self._attributes = tuple(attributes)
+        self._attributes = None if attributes is None else tuple(attributes)
         self._metric = metric
 
     def search(self, question: str, *, k: int, where: str | None = None) -> list[Hit]:
         """The k nearest pieces, nearest first; `where` is an SQL condition on the columns."""
         table = LanceTable.open(self._uri, what="index")
         self._check_model(table)
+        attributes = self._attributes_of(table)
         try:
             found = table.nearest(
                 self._embed(question),
                 k=k,
                 metric=self._metric,
-                columns=["key", "chunk", "text", *self._attributes],
+                columns=["key", "chunk", "text", *attributes],
                 where=where,
             )
         except StoreError as error:
@@ -61,7 +70,12 @@ class Searcher:
             raise SearchError(
                 f'the condition "{where}" cannot be used: {error.reason}. The columns are {columns}'
             ) from error
-        return [self._hit(row) for row in found.to_pylist()]
+        return [self._hit(row, attributes) for row in found.to_pylist()]
+
+    def _attributes_of(self, table: LanceTable) -> list[str]:
+        """Of an index that was made before, a column may still be missing."""
+        own = (name for name in table.schema.names if name not in schemas.INDEX_COLUMNS)
+        return [name for name in own if self._attributes is None or name in self._attributes]
 
     def _check_model(self, table: LanceTable) -> None:
         found = table.metadata.get(MODEL_KEY, "an unknown model")
@@ -70,8 +84,8 @@ class Searcher:
                 table=self._uri, what="model", in_table=found, in_settings=self._model_id
             )
 
-    def _hit(self, row: Mapping[str, Any]) -> Hit:
+    def _hit(self, row: Mapping[str, Any], names: Sequence[str]) -> Hit:
         distance = row["_distance"]
         score = 1 / (1 + distance) if self._metric == "l2" else 1 - distance
-        attributes = {name: row[name] for name in self._attributes}
+        attributes = {name: row[name] for name in names}
         return Hit(row["key"], row["chunk"], round(score, 4), row["text"], attributes)

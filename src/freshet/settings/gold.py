@@ -2,9 +2,9 @@
 
 import string
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from freshet import schemas
 from freshet.settings.section import Section
@@ -23,7 +23,8 @@ class GoldSettings(Section):
         (),
         description="Columns to filter by: `name` (a string) or `name:type` with "
         + ", ".join(f"`{kind}`" for kind in schemas.ATTRIBUTE_TYPES)
-        + ". A value that is not of the type is null.",
+        + '; or `"*"`: all columns of the records, also those that come later, with the types that '
+        "they have. A value that is not of the type is null, and kept in the column `rescued`.",
     )
     chunk_tokens: int | None = Field(
         None, ge=8, description="Longest piece of text given to the model. Unset: its window."
@@ -33,8 +34,20 @@ class GoldSettings(Section):
     )
 
     @property
+    def takes_all(self) -> bool:
+        """Whether all columns of the records are attributes."""
+        return schemas.ALL_ATTRIBUTES in self.attributes
+
+    @property
+    def rescues(self) -> bool:
+        """Whether the index has a column for values that are not of their attribute's type."""
+        return self.takes_all or any(kind != "string" for kind in self.attribute_types.values())
+
+    @property
     def attribute_types(self) -> dict[str, str]:
-        """The attributes, name → type, in their order."""
+        """The attributes that are listed, name → type, in their order."""
+        if self.takes_all:
+            return {}
         pairs = (entry.partition(":") for entry in self.attributes)
         return {name.strip(): kind.strip() or "string" for name, _, kind in pairs}
 
@@ -45,10 +58,19 @@ class GoldSettings(Section):
             return self.text
         return tuple(name for _, name, _, _ in string.Formatter().parse(self.template) if name)
 
+    @field_validator("attributes", mode="before")
+    @classmethod
+    def _all_or_a_list(cls, value: Any) -> Any:
+        if isinstance(value, str) and value != schemas.ALL_ATTRIBUTES:
+            raise ValueError(f'"{value}" is neither a list of columns nor "*"')
+        return (value,) if isinstance(value, str) else value
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         _check_text(self)
-        _check_attributes(self.attribute_types, len(self.attributes))
+        if self.takes_all and len(self.attributes) > 1:
+            raise ValueError('attributes: "*" stands alone, since it means all columns')
+        _check_attributes(self.attribute_types, 0 if self.takes_all else len(self.attributes))
         if self.chunk_tokens is not None and self.chunk_overlap >= self.chunk_tokens:
             raise ValueError("chunk_overlap must be smaller than chunk_tokens")
         return self
@@ -67,6 +89,8 @@ def _check_attributes(types: Mapping[str, str], listed: int) -> None:
     for name, kind in types.items():
         if name in schemas.INDEX_COLUMNS:
             raise ValueError(f'attributes: "{name}" is a column of every index already')
+        if name == schemas.RESCUED:
+            raise ValueError(f'attributes: "{name}" is where values go that do not fit')
         if kind not in schemas.ATTRIBUTE_TYPES:
             known = ", ".join(schemas.ATTRIBUTE_TYPES)
             raise ValueError(f'attributes: "{name}" has the unknown type "{kind}" ({known})')

@@ -1,6 +1,6 @@
 """How the columns of a DataFrame become those of a table."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from freshet.errors import SchemaMismatchError, SinkError
 from freshet.rows import BuiltRows, CurrentRows
+from freshet.stores.lance_columns import LEFTOVER
 
 VECTOR_SIZE: Final = "arrow.fixed-size-list.size"
 """Metadata of a Spark column that makes it a vector of that many numbers, as lance-spark has it."""
@@ -56,6 +57,57 @@ def _field(column: pa.Field, size: int | None) -> pa.Field:
     if not (pa.types.is_list(column.type) and pa.types.is_floating(column.type.value_type)):
         raise SinkError(f"column {column.name} is {column.type}: a vector is an array of floats")
     return pa.field(column.name, pa.list_(column.type.value_type, size))
+
+
+@dataclass(frozen=True)
+class Reshaping:
+    """What must happen to the columns of a table before rows fit it."""
+
+    drop: tuple[str, ...] = ()
+    add: tuple[pa.Field, ...] = ()
+    widen: tuple[pa.Field, ...] = ()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.drop or self.add or self.widen)
+
+
+def reshaping(
+    uri: str,
+    table: pa.Schema,
+    rows: pa.Schema,
+    *,
+    optional: Collection[str],
+    retired: Sequence[str],
+) -> Reshaping:
+    """How a table gets the columns of some rows; `SchemaMismatchError` if it must not.
+
+    Only `optional` columns may come, and widen; only `retired` ones may leave.
+    """
+    have = {field.name: field.type for field in table}
+    leftover = [name for name in have if name.startswith(LEFTOVER)]
+    leaving = [*leftover, *(name for name in retired if name in have and name not in rows.names)]
+    new = [field for field in rows if field.name not in have]
+    other = [field for field in rows if field.name in have and have[field.name] != field.type]
+    widening = [field for field in other if _is_wider(field.type, have[field.name])]
+    problems = [
+        f"column {field.name} is to be {field.type} but is {have.get(field.name, 'not there')}"
+        for field in [*new, *other]
+        if field.name not in optional or not (field in new or field in widening)
+    ]
+    problems += [
+        f"column {name} is not filled"
+        for name in have
+        if name not in rows.names and name not in leaving
+    ]
+    if problems:
+        raise SchemaMismatchError(table=uri, problems=problems)
+    return Reshaping(tuple(leaving), tuple(new), tuple(widening))
+
+
+def _is_wider(wanted: pa.DataType, have: pa.DataType) -> bool:
+    return bool(pa.types.is_int64(have) and pa.types.is_float64(wanted))
 
 
 def additions(uri: str, table: pa.Schema, rows: pa.Schema) -> Sequence[pa.Field]:

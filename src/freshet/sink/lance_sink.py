@@ -1,15 +1,18 @@
 """`LanceSink`: writes the micro-batches of any DataFrame to a Lance table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from freshet.errors import ModelMismatchError, SchemaMismatchError, SinkError
+from freshet import schemas
+from freshet.errors import CommitConflictError, ModelMismatchError, SinkError
+from freshet.events import emit, warn
 from freshet.rows import RowBuilder
-from freshet.sink.columns import PlainRows, additions, columns_of
+from freshet.sink.columns import PlainRows, Reshaping, additions, columns_of, reshaping
 from freshet.sink.commit_protocol import CommitProtocol, Prepared, Probe, no_probe
 from freshet.sink.copy_executor import Copying
 from freshet.sink.ledger import BatchReport, Ledger
@@ -20,7 +23,10 @@ from freshet.sink.spark_queries import offsets_of, query_id_of
 from freshet.sink.stamps import Batch
 from freshet.sink.target import Mode, Target
 from freshet.sink.tombstones import Tombstones
+from freshet.stores import lance_columns
 from freshet.stores.lance_tables import LanceTable
+
+_MAX_CONFLICTS: Final = 10
 
 
 def utc_now() -> datetime:
@@ -70,6 +76,7 @@ class LanceSink:
         self._deleted = deleted if is_keyed else None
         self._vectors = vectors or {}
         self._rows = rows
+        self._retired: tuple[str, ...] = ()
         self._on_batch = on_batch
         self._preparing = Preparing(self._target.key, partitions)
         self._columns = pa.schema([])  # those of the batch that is being written
@@ -120,7 +127,23 @@ class LanceSink:
     def check(self) -> None:
         """Raises if the table is there and was made for other rows; makes nothing."""
         if self._rows is not None and LanceTable.exists(self._target.uri):
-            _check_fit(LanceTable.open(self._target.uri), self._rows)
+            self._reshaping(LanceTable.open(self._target.uri), self._rows)
+
+    def use(self, rows: RowBuilder, *, retired: Sequence[str] = ()) -> None:
+        """The next batches are made of these rows; columns that are retired leave the table.
+
+        A table whose attributes are all columns of the records gets the columns of its rows when
+        the next batch is written; any other one must have them.
+        """
+        self._rows, self._retired = rows, tuple(retired)
+
+    def fit(self) -> None:
+        """Gives the table the columns of its rows now, and not with the next batch, if it is there.
+
+        A crash at any point leaves a table that the next call mends.
+        """
+        if self._rows is not None and LanceTable.exists(self._target.uri):
+            self._fitted(self._rows)
 
     def _check_names(self, rows: DataFrame) -> None:
         """Before anything is made: are the columns there that were named, and of a usable type?"""
@@ -142,10 +165,35 @@ class LanceSink:
         """The table, made if absent; an error if it was made for other rows."""
         uri, key = self._target.uri, self._target.key
         if self._rows is not None:
-            table = LanceTable.create(uri, self._rows.schema, key=key, metadata=self._rows.metadata)
-            _check_fit(table, self._rows)
-            return table
+            rows = self._rows
+            LanceTable.create(uri, rows.schema, key=key, metadata=rows.metadata)
+            return self._fitted(rows)
         return fitting_table(uri, self._columns, key=key)
+
+    def _fitted(self, rows: RowBuilder) -> LanceTable:
+        for _ in range(_MAX_CONFLICTS):
+            table = LanceTable.open(self._target.uri)
+            steps = self._reshaping(table, rows)
+            if not steps.is_needed:
+                return table
+            try:
+                reshape(table.uri, steps)
+            except CommitConflictError:
+                warn("sink", "columns_changed_at_once", table=table.uri)
+        raise CommitConflictError(
+            "change the columns of", self._target.uri, f"{_MAX_CONFLICTS} conflicts in a row"
+        )
+
+    def _reshaping(self, table: LanceTable, rows: RowBuilder) -> Reshaping:
+        _check_model(table, rows)
+        takes_all = table.metadata.get(schemas.ATTRIBUTES_KEY) == schemas.ALL_ATTRIBUTES
+        return reshaping(
+            table.uri,
+            table.schema,
+            rows.schema,
+            optional=rows.schema.names if takes_all else (schemas.RESCUED,),
+            retired=self._retired if takes_all else (),
+        )
 
     def _prepare(self, rows: DataFrame, table: LanceTable, at: datetime) -> Prepared:
         """Step 3: one task a partition; only fragments, keys and counts come back."""
@@ -182,8 +230,26 @@ def fitting_table(uri: str, columns: pa.Schema, *, key: str | None) -> LanceTabl
     return table.add_columns(lacking) if lacking else table
 
 
-def _check_fit(table: LanceTable, builder: RowBuilder) -> None:
-    """The model first: it is why the columns differ, if they do."""
+def reshape(uri: str, steps: Reshaping) -> None:
+    """Carries out what a table's columns need, a commit each; done again, it goes on."""
+    emit(
+        "sink",
+        "columns_changing",
+        table=uri,
+        drop=",".join(steps.drop),
+        add=",".join(field.name for field in steps.add),
+        widen=",".join(field.name for field in steps.widen),
+    )
+    if steps.drop:
+        lance_columns.drop(uri, steps.drop)
+    if steps.add:
+        lance_columns.add(uri, steps.add)
+    for field in steps.widen:
+        lance_columns.widen(uri, field)
+
+
+def _check_model(table: LanceTable, builder: RowBuilder) -> None:
+    """Before the columns: the model is why they differ, if they do."""
     for name, wanted in builder.metadata.items():
         found = table.metadata.get(name, "nothing")
         if found != wanted:
@@ -193,21 +259,3 @@ def _check_fit(table: LanceTable, builder: RowBuilder) -> None:
                 in_table=found,
                 in_settings=wanted,
             )
-    _check_columns(table, builder.schema)
-
-
-def _check_columns(table: LanceTable, wanted: pa.Schema) -> None:
-    problems = [
-        f"column {field.name} is to be {field.type} but is {_type_in(table, field.name)}"
-        for field in wanted
-        if _type_in(table, field.name) != str(field.type)
-    ]
-    problems += [
-        f"column {name} is not filled" for name in table.schema.names if name not in wanted.names
-    ]
-    if problems:
-        raise SchemaMismatchError(table=table.uri, problems=problems)
-
-
-def _type_in(table: LanceTable, name: str) -> str:
-    return str(table.schema.field(name).type) if name in table.schema.names else "not there"

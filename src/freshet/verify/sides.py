@@ -1,10 +1,11 @@
 """The two sides of the comparison: what Gold says, and what the index holds. One row a key."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from freshet import schemas
 from freshet.stores.lance_fragments_executor import to_dataframe
 from freshet.stores.lance_tables import LanceTable
 from freshet.verify.hashing_executor import CutAndHash, Digest, HashText, Pieces
@@ -21,19 +22,25 @@ def expected(records: DataFrame, attributes: Sequence[str], pieces: Pieces) -> D
 
 
 def actual(
-    spark: SparkSession, table: LanceTable, attributes: Sequence[str], digest: Digest
+    spark: SparkSession, table: LanceTable, attributes: Mapping[str, str], digest: Digest
 ) -> DataFrame:
-    """The index, one row a key, its pieces in order; texts are hashed anew, not believed."""
-    columns = ["key", "chunk", "text", "record_version", "content_hash", *attributes]
-    rows = to_dataframe(spark, table, columns)
-    flat = rows.select(
-        "key",
-        "chunk",
-        "text",
-        "record_version",
-        "content_hash",
-        _json_of(attributes).alias("attributes"),
-    ).mapInArrow(
+    """The index, one row a key, its pieces in order; texts are hashed anew, not believed.
+
+    An attribute (name → type) that the index does not have yet is null in all its rows.
+    """
+    own = ["key", "chunk", "text", "record_version", "content_hash"]
+    there = [name for name in attributes if name in table.schema.names]
+    rows = to_dataframe(spark, table, [*own, *there])
+    typed = rows.select(
+        *own,
+        *(
+            (_column(name) if name in there else F.lit(None))
+            .cast(schemas.spark_type(schemas.ATTRIBUTE_TYPES[kind]))
+            .alias(name)
+            for name, kind in attributes.items()
+        ),
+    )
+    flat = typed.select(*own, _json_of(tuple(attributes)).alias("attributes")).mapInArrow(
         HashText(digest),
         "key string, chunk int, text_hash string, record_version string, "
         "content_hash string, attributes string",
@@ -48,4 +55,10 @@ def actual(
 
 
 def _json_of(attributes: Sequence[str]) -> Column:
-    return F.to_json(F.struct(*attributes)) if attributes else F.lit("{}")
+    if not attributes:
+        return F.lit("{}")
+    return F.to_json(F.struct(*(_column(name) for name in attributes)))
+
+
+def _column(name: str) -> Column:
+    return F.col(f"`{name}`")
