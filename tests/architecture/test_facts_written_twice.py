@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import pkgutil
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +14,10 @@ import pytest
 import freshet
 from freshet import schemas
 from freshet.changes.normalise import ENVELOPES
-from freshet.landing.source import FORMATS
+from freshet.evolution.decide import Mode as EvolutionMode
+from freshet.landing import STATES
+from freshet.landing.options import LandingOptions
+from freshet.landing.read_options import FORMATS
 from freshet.settings import ChangesSettings, EmbeddingSettings, LandingSettings
 from freshet.sink import LanceSink, Mode, Step, commit_protocol
 from freshet.sink.columns import VECTOR_SIZE
@@ -45,7 +49,9 @@ def test_the_references_are_what_the_code_says(name: str) -> None:
 def test_exported_names_are_sorted_and_there(package: str) -> None:
     module = importlib.import_module(package)
     names = getattr(module, "__all__", [])
-    assert list(names) == sorted(names)
+    # Constants, classes, the rest: the linter's order.
+    kinds = {name: (not name.isupper(), not name[0].isupper(), name) for name in names}
+    assert list(names) == sorted(names, key=kinds.__getitem__)
     assert all(hasattr(module, name) for name in names)
 
 
@@ -55,10 +61,32 @@ def test_choices_in_the_settings_are_those_of_the_stages() -> None:
 
     assert choices(ChangesSettings, "envelope") == ENVELOPES
     assert choices(LandingSettings, "format") == FORMATS
+    assert choices(LandingSettings, "schema_mode") == tuple(EvolutionMode)
     for provider in choices(EmbeddingSettings, "provider"):
         from freshet.embedding import ProviderSpec
 
         assert ProviderSpec(provider).describe().dimension > 0
+
+
+def test_the_options_of_the_source_are_the_settings_of_the_landing_zone() -> None:
+    own = {"state", "parallelism"}  # what a pipeline knows by itself
+    options = {field.name: field.default for field in fields(LandingOptions)}
+    settings = {
+        name: field.default
+        for name, field in LandingSettings.model_fields.items()
+        if name != "schema_mode"  # which is of the records, not of the files
+    }
+    assert options.keys() - own == settings.keys()
+    for name in settings.keys() - {"path"}:
+        assert options[name] == settings[name], name
+
+
+def test_the_page_of_the_landing_source_tells_its_columns_and_states() -> None:
+    text = (ROOT / "docs/landing.md").read_text()
+    for name in schemas.LANDING.names:
+        assert f"`{name}`" in text, name
+    for state in STATES:
+        assert state in text, state
 
 
 def test_the_protocol_numbers_its_steps_once_and_everywhere() -> None:
@@ -78,6 +106,13 @@ def test_the_protocol_numbers_its_steps_once_and_everywhere() -> None:
 def test_every_source_and_sink_states_its_guarantee() -> None:
     for name in (
         "landing.source",
+        "landing.discovery",
+        "landing.files",
+        "landing.archive",
+        "recovery.backup",
+        "recovery.restore",
+        "recovery.rebuild",
+        "evolution.history",
         "changes.plain",
         "changes.debezium",
         "bronze.table",

@@ -26,6 +26,9 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
             "files": f"{n(found.files.seen)} seen, {n(found.files.waiting)} waiting "
             f"({output.size(found.files.waiting_bytes)})",
             "bronze": f"{n(found.bronze.rows)} events, {n(found.bronze.errors)} in quarantine",
+            "schema": f"version {found.schema.version}, {n(found.schema.columns)} columns, "
+            f"{n(found.schema.pending)} changes to accept, {n(found.schema.conflicts)} values "
+            "that did not fit",
             "index": f"{n(found.index.keys)} records in {n(found.index.rows)} rows, version "
             f"{found.index.version}, {n(found.index.fragments)} fragments, "
             f"{n(found.index.unindexed_rows)} rows not in a vector index",

@@ -1,5 +1,5 @@
 """Monitor: where a pipeline stands, read from its tables."""
 
-from freshet.monitor.status import BronzeStatus, FilesStatus, IndexStatus, Status
+from freshet.monitor.status import BronzeStatus, FilesStatus, IndexStatus, SchemaStatus, Status
 
-__all__ = ["BronzeStatus", "FilesStatus", "IndexStatus", "Status"]
+__all__ = ["BronzeStatus", "FilesStatus", "IndexStatus", "SchemaStatus", "Status"]

@@ -26,6 +26,16 @@ class BronzeStatus:
 
 
 @dataclass(frozen=True)
+class SchemaStatus:
+    """The records' schema: what waits to be accepted, and values that did not fit."""
+
+    version: int = 0
+    columns: int = 0
+    pending: int = 0
+    conflicts: int = 0
+
+
+@dataclass(frozen=True)
 class IndexStatus:
     """The index; `unindexed_rows` are those that a vector search scans."""
 
@@ -58,6 +68,7 @@ class Status:
     pipeline: str
     files: FilesStatus
     bronze: BronzeStatus
+    schema: SchemaStatus
     index: IndexStatus
     last_batch: Mapping[str, Any] | None
 

@@ -1,6 +1,7 @@
 """One pipeline, from change files to a fresh index: running it, and looking at it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event
@@ -9,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from freshet import bronze, monitor
+from freshet import bronze, evolution, monitor
 from freshet.errors import FreshetError
 from freshet.landing import FileReport
 from freshet.pipeline import queries
@@ -104,6 +105,7 @@ class Pipeline:
             pipeline=name,
             files=monitor.FilesStatus(files.seen, files.waiting, files.waiting_bytes),
             bronze=monitor.BronzeStatus(events.rows, errors),
+            schema=monitor.SchemaStatus(**asdict(evolution.summary(self.home.schema))),
             index=monitor.IndexStatus.of(self.home.index),
             last_batch=Ledger(self.home.ledger).latest(name, INDEX),
         )
