@@ -96,10 +96,7 @@ def test_every_record_is_in_bronze_once_after_a_kill(
     assert ids_in_bronze(tmp_path) == ids_landed(tmp_path)
     assert len(ids_landed(tmp_path)) == 75
     assert set(ids_landed(tmp_path).values()) == {1}, "a file lies in two places"
-    assert pipeline.verify().ok
-    pipeline.run(once=True)
-    assert list(tmp_path.glob("landing/**/*.json")) == []
-    assert ids_in_bronze(tmp_path) == ids_landed(tmp_path)
+    assert list(tmp_path.glob("landing/**/*.json")) == [], "archiving has not gone on"
 
 
 def unarchive(folder: Path) -> None:

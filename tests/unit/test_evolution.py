@@ -27,6 +27,7 @@ from freshet.evolution.types import (
     path_of,
     takes,
 )
+from freshet.settings import GoldSettings
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -366,22 +367,23 @@ def test_a_rollback_undoes_what_came_after_and_it_does_not_come_back() -> None:
     assert back.columns["a"].widest is Kind.DOUBLE
     assert not back.columns["b"].is_taken
     looks = [seen("a: DOUBLE, b: STRING, d: STRING", 7), seen("a: DECIMAL(2,1), b: BIGINT", 8)]
-    for mode in (Mode.EVOLVE, Mode.FAIL):
-        events = {(e.column, e.what) for e in decide(back, looks, mode, 9).entries}
-        assert events >= {("a", Event.RESCUED), ("b", Event.RESCUED)} or mode is Mode.FAIL
+    [stop] = decide(back, looks, Mode.FAIL, 9).stops
+    assert stop.column == "d"
     after = folded(back, decide(back, looks, Mode.EVOLVE, 9).entries)
     assert after.shape == {"a": Kind.LONG, "d": Kind.STRING}
+    assert {(held.column, held.seen, held.records) for held in after.held.values()} == {
+        ("a", Kind.DOUBLE, 1),
+        ("a", Kind.DECIMAL, 1),
+        ("b", Kind.STRING, 1),
+        ("b", Kind.LONG, 1),
+        ("c", Kind.LONG, 0),
+    }
     assert evolution.acceptance(after) == []
     taken = folded(after, evolution.acceptance(after, ["a"]))
-    assert (
-        taken.columns["a"].spans
-        == (
-            Span(Kind.LONG),
-            Span(Kind.DOUBLE, 0, 6),
-            Span(Kind.DOUBLE, 8),
-            Span(Kind.DECIMAL, 9),
-        )
-        or taken.shape["a"] is Kind.DOUBLE
+    assert taken.columns["a"].spans == (
+        Span(Kind.LONG),
+        Span(Kind.DOUBLE, 0, 6),
+        Span(Kind.DOUBLE, 9),
     )
 
 
@@ -492,6 +494,19 @@ def test_types_of_columns_become_types_of_attributes() -> None:
         "string",
         "string",
     ]
+
+
+def test_all_columns_are_chosen_by_a_star_that_stands_alone() -> None:
+    for star in ("*", ["*"]):
+        gold = GoldSettings(text=("title",), attributes=star)  # type: ignore[arg-type]
+        assert gold.takes_all
+        assert gold.rescues
+        assert gold.attribute_types == {}
+    assert not GoldSettings(text=("title",), attributes=("a", "b:string")).rescues
+    assert GoldSettings(text=("title",), attributes=("a", "b:long")).rescues
+    for wrong in ("title", ["*", "a"], ["rescued"]):
+        with pytest.raises(ValueError, match="attributes"):
+            GoldSettings(text=("title",), attributes=wrong)  # type: ignore[arg-type]
 
 
 # --- the history on disk -------------------------------------------------------------------------

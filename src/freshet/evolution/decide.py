@@ -44,6 +44,8 @@ class Seen:
     row: int
     last_seq: int
     """The newest file that has some."""
+    mark: int = 0
+    """A hash of the schema."""
 
 
 @dataclass(frozen=True)
