@@ -177,8 +177,10 @@ def test_status_tells_files_events_index_and_the_last_batch(
     land(tmp_path, "waits.json", article("c", 1))
     status = pipeline.status().as_dict()
     assert status["pipeline"] == "docs"
-    assert status["files"] == {"seen": 1, "waiting": 1}
+    size = (tmp_path / "landing" / "waits.json").stat().st_size
+    assert status["files"] == {"seen": 1, "waiting": 1, "waiting_bytes": size}
     assert status["bronze"] == {"rows": 3, "errors": 1}
+    assert status["schema"] == {"version": 1, "columns": 4, "pending": 0, "conflicts": 0}
     assert status["index"] == {
         "rows": 2,
         "keys": 2,
