@@ -101,7 +101,9 @@ def test_killed_three_times_and_continued_it_ends_as_if_never_killed(folder: Pat
     assert landed == sorted(set(landed))
 
 
-@pytest.mark.parametrize("moment", ["after:commit:1", "after:bury:1"])
+@pytest.mark.parametrize(
+    "moment", ["after:commit:1", pytest.param("after:bury:1", marks=pytest.mark.long)]
+)
 def test_killed_inside_the_protocol_the_batch_takes_effect_once(folder: Path, moment: str) -> None:
     history = shuffled_history(keys=800, events=4_000, files=20, seed=3)
     history.land(folder / "landing")

@@ -77,9 +77,15 @@ def killed_at(folder: Path, options: LandingOptions, moment: str) -> None:
 
 @pytest.mark.parametrize(
     "moment",
-    ["before:number:1", "append", "after:number:1", "before:move:2", "after:move:3",
-     "before:history:1"],
-)  # fmt: skip
+    [
+        "before:number:1",
+        "append",
+        "after:move:3",
+        pytest.param("after:number:1", marks=pytest.mark.long),
+        pytest.param("before:move:2", marks=pytest.mark.long),
+        pytest.param("before:history:1", marks=pytest.mark.long),
+    ],
+)
 def test_every_record_is_in_bronze_once_after_a_kill(
     pipeline: Pipeline, tmp_path: Path, moment: str
 ) -> None:
@@ -108,6 +114,7 @@ def unarchive(folder: Path) -> None:
     DeltaTable(str(folder / "home/files_history")).delete("what = 'archived'")
 
 
+@pytest.mark.long
 def test_a_running_stream_that_archives_is_killed_again_and_again(tmp_path: Path) -> None:
     archive = 'after_read = "archive"\narchive_path = "./archive"\nretention = "0 seconds"\n'
     text = SETTINGS.replace("max_files_per_trigger = 10", f"max_files_per_trigger = 3\n{archive}")

@@ -30,7 +30,7 @@ def wait_until_stopped(driver: Driver) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("mode", ["append", "update"])
+@pytest.mark.parametrize("mode", ["append", pytest.param("update", marks=pytest.mark.long)])
 def test_a_driver_that_hung_while_another_took_over_is_fenced(tmp_path: Path, mode: str) -> None:
     place = Workplace(tmp_path / "shared")
     Feed(place.input, seed=3).land(4)

@@ -13,7 +13,7 @@ from freshet.testing.processes import left_over
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize("mode", ["append", "complete"])
+@pytest.mark.parametrize("mode", ["append", pytest.param("complete", marks=pytest.mark.long)])
 def test_killed_after_its_commit_the_batch_is_recovered_and_every_row_is_there_once(
     tmp_path: Path, mode: str
 ) -> None:

@@ -128,7 +128,7 @@ trigger = "500 milliseconds"
 path = "s3://events/in"
 discovery = "notification"
 queue = "{queue}"
-backfill_interval = "30 seconds"
+backfill_interval = "15 seconds"
 [changes]
 envelope = "plain"
 key = ["id"]
