@@ -1,15 +1,19 @@
 """Which files are new: by path, never by date, and never twice."""
 
 import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from freshet.errors import FileOverwrittenError, StoreError
+from freshet.landing import discovery
 from freshet.landing.admission import Admission
 from freshet.landing.files import KnownFile, Retries
 from freshet.landing.report import backlog, files
 from freshet.landing.source import LandingReader, spread
+from freshet.stores.file_events import FileHint
 from landings import NOW, Clock, LandingZone
 
 
@@ -163,6 +167,47 @@ def test_an_empty_first_start_does_not_make_later_files_existing_ones(zone: Land
     assert again.initialOffset() == {"seq": 0, "batch": 0}
     again.prepareForTriggerAvailableNow()
     assert [file.how for file in zone.known()] == ["listing"]
+
+
+class DeadQueue:
+    """A queue that cannot be reached."""
+
+    def poll(self, limit: int) -> list[FileHint]:
+        raise StoreError("receive messages from", "queue", "no answer")
+
+    def done(self, hints: Sequence[FileHint]) -> None:
+        raise StoreError("delete messages from", "queue", "no answer")
+
+    def waiting(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+def test_while_events_cannot_be_had_files_are_found_by_listing(
+    zone: LandingZone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "open_events", lambda *_, **__: DeadQueue())
+    found = zone.discovery(discovery="notification")
+    assert found.discover() == 0
+    zone.land("a.json")
+    assert found.discover() == 1
+    assert found.discover() == 1
+
+
+def test_the_events_of_the_file_system_tell_of_new_files_without_a_listing(
+    zone: LandingZone,
+) -> None:
+    found = zone.discovery(discovery="notification")
+    found.discover()
+    zone.land("deep/a.json")
+    zone.land("deep/_hidden.json")
+    deadline = time.monotonic() + 10
+    while found.discover() == 0 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    found.close()
+    assert [(file.how, Path(file.path).name) for file in zone.known()] == [("event", "a.json")]
 
 
 # --- half-written and overwritten files ----------------------------------------------------------

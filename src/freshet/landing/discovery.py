@@ -14,8 +14,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from freshet.errors import FileOverwrittenError
-from freshet.events import emit
+from freshet.errors import FileOverwrittenError, StoreError
+from freshet.events import emit, warn
 from freshet.landing.completeness import cut_off
 from freshet.landing.files import FilesTable, KnownFile, Retries
 from freshet.landing.known_files import EverKnown, PresentFiles, hashed
@@ -85,12 +85,10 @@ class Discovery:
 
     def discover(self, *, how: str | None = None) -> int:
         """Looks, numbers what is new and ready, and returns the next number."""
-        present = self._present or self._load()
+        present = self._load() if self._present is None else self._present
         self.newly_found = []
         is_backfill = self._is_backfill_due()
-        if self._events is not None and not is_backfill:
-            self._take_events()
-        else:
+        if is_backfill or self._events is None or not self._take_events(self._events):
             found = self._list(present, everything=is_backfill)
             held_back = self._held_back_files(without={file.path for file in found})
             self._number([*found, *held_back], how or "listing")
@@ -153,12 +151,14 @@ class Discovery:
 
     # --- events ----------------------------------------------------------------------------------
 
-    def _take_events(self) -> None:
-        events = self._events
-        if events is None:
-            return
+    def _take_events(self, events: FileEvents) -> bool:
+        """Numbers what events tell of; False if they cannot be had, so that it must be listed."""
         room = _HELD_BACK_MOST - self.held_back
-        hints = events.poll(min(_EVENTS_AT_ONCE, room)) if room > 0 else []
+        try:
+            hints = events.poll(min(_EVENTS_AT_ONCE, room)) if room > 0 else []
+        except StoreError as error:
+            warn("landing", "events_failed", error=error)
+            return False
         self._unanswered += hints
         told = {hint.path: hint.etag for hint in hints if self._zone.takes(hint.path)}
         looked = self._zone.look(list(told))
@@ -168,7 +168,11 @@ class Discovery:
         waiting = set(self._settling.waiting)
         answered = [hint for hint in self._unanswered if hint.path not in waiting]
         self._unanswered = [hint for hint in self._unanswered if hint.path in waiting]
-        events.done(answered)
+        try:
+            events.done(answered)
+        except StoreError as error:
+            warn("landing", "events_not_answered", error=error)
+        return True
 
     def _held_back_files(self, without: Iterable[str] = ()) -> list[FoundFile]:
         paths = [path for path in self._settling.waiting if path not in without]
