@@ -47,6 +47,30 @@ def freshet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Freshet:
     return run
 
 
+def test_files_and_quarantine_answer_questions(freshet: Freshet, spark: SparkSession) -> None:
+    Path("landing/bad.json").write_text("no record\n")
+    assert freshet("run", "--once").exit_code == 0
+    Path("landing/new.json").write_text('{"id": "n", "title": "new", "record_version": 1}\n')
+    told = json.loads(freshet("files", "--json").stdout)
+    assert [(Path(row["path"]).name, row["state"], row["rows"], row["errors"]) for row in told] == [
+        ("new.json", "waiting", None, None),
+        ("bad.json", "read", 1, 1),
+        ("a.json", "read", 1, 0),
+    ]
+    assert len(json.loads(freshet("files", "--state", "read", "--json").stdout)) == 2
+    assert "waiting" in freshet("files").stdout
+    refused = freshet("files", "--state", "gone")
+    assert "there is no state" in str(refused.exception)
+    [bad] = json.loads(freshet("quarantine", "list", "--json").stdout)
+    assert (Path(bad["file"]).name, bad["row"], bad["error"]) == ("bad.json", 0, "not JSON")
+    assert "1 records. Mend the files" in freshet("quarantine", "list").stdout
+    Path("landing/bad.json").write_text('{"id": "b", "title": "mended", "record_version": 1}\n')
+    assert "1 files will be read again" in freshet("quarantine", "retry").stdout
+    assert freshet("run", "--once").exit_code == 0
+    assert "nothing is in quarantine" in freshet("quarantine", "list").stdout
+    assert json.loads(freshet("status", "--json").stdout)["index"]["keys"] == 3
+
+
 def test_the_way_of_a_new_user(freshet: Freshet, spark: SparkSession) -> None:
     ran = freshet("run", "--once")
     assert ran.exit_code == 0
