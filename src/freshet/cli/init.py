@@ -23,14 +23,13 @@ home = "./articles"             # all tables lie here; relative to this file
 [landing]
 path = "./landing"              # where change files arrive: a folder, s3://… or abfss://…
 format = "auto"                 # json, csv, parquet, avro, orc; auto: each file by its suffix
-# include = ["*.json"]          # patterns as in a .gitignore; also exclude = […]
-# max_files_per_trigger = 1000
-# max_bytes_per_trigger = "512 MB"
-# discovery = "notification"    # events tell of new files; s3:// and abfss:// need queue = "…"
-# after_read = "archive"        # or delete; unset: files stay where they are
-# archive_path = "./archive"
-# retention = "7 days"          # … after the batch that read them is committed
+# include = []                  # patterns as in a .gitignore: "*.json", "orders/**"; also exclude
+# max_files_per_trigger = 1000  # … and max_bytes_per_trigger, such as "512 MB"
+# discovery = "listing"         # or notification; for s3:// and abfss:// with a queue
+# settle = "1 second"           # a local file is read when it has not changed for so long
 # overwrites = "ignore"         # a file that changes after it was read: ignore, reread, refuse
+# after_read = "keep"           # or archive (with archive_path), or delete
+# retention = "7 days"          # … so long after the batch that read it is committed
 # schema_mode = "evolve"        # a new column: evolve, rescue (Bronze only), fail
 
 [changes]
@@ -57,7 +56,7 @@ provider = "minilm"             # all-MiniLM-L6-v2 on the CPU
 # k = 10
 
 [checkpoint]
-# backup_interval = "1 hour"    # while it runs; `freshet checkpoint restore` puts one back
+# backup_keep = 7               # with backup_interval, such as "1 hour": backups while it runs
 
 [spark]
 # master = "local[*, 4]"
