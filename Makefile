@@ -27,7 +27,7 @@ format: setup  ## rewrite the sources as the checks want them
 
 crash: setup  ## kill it at every step and break every store call, in every mode
 	@$(BIN)/python tests/crash/matrix.py
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -m long --timeout 900
 
 MINUTES ?= 10
 soak: setup  ## kill it at random for MINUTES=10 in each of two modes; SEED=… repeats one

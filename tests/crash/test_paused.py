@@ -12,7 +12,7 @@ from changes import Feed, contents, difference, recount
 from freshet.testing import Driver, Moment
 from freshet.testing.program import Workplace
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.crash, pytest.mark.timeout(600)]
 
 
 def start(folder: Path, place: Workplace, mode: str, *options: str) -> Driver:
@@ -30,7 +30,7 @@ def wait_until_stopped(driver: Driver) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("mode", ["append", pytest.param("update", marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", ["append", "update"])
 def test_a_driver_that_hung_while_another_took_over_is_fenced(tmp_path: Path, mode: str) -> None:
     place = Workplace(tmp_path / "shared")
     Feed(place.input, seed=3).land(4)

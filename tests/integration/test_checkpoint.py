@@ -172,7 +172,7 @@ def test_without_checkpoints_files_table_and_ledger_bronze_and_index_tell_enough
     place.check()
 
 
-@pytest.mark.parametrize("query", ["ingest", "index"])
+@pytest.mark.parametrize("query", ["ingest", pytest.param("index", marks=pytest.mark.long)])
 def test_a_damaged_checkpoint_is_moved_aside_and_made_anew(
     place: Place, query: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -197,6 +197,7 @@ def test_an_older_ingest_checkpoint_is_not_gone_on_from(
     place.check()
 
 
+@pytest.mark.long
 def test_an_older_files_table_numbers_no_file_as_read(place: Place, original: Place) -> None:
     """Files without records leave no trace in Bronze, so numbers that were read are given again."""
     place.land("4.json")
@@ -224,6 +225,7 @@ def test_ledger_and_index_checkpoint_of_an_older_time_lose_no_row(
     place.check()
 
 
+@pytest.mark.long
 def test_a_bronze_that_was_set_back_is_filled_again(place: Place, original: Place) -> None:
     place.lose("bronze")
     shutil.copytree(original.home.with_name("home after run 0") / "bronze", place.home / "bronze")
@@ -248,6 +250,7 @@ def test_a_backup_is_put_back_and_reconciled_with_what_came_since(
     place.check()
 
 
+@pytest.mark.long
 def test_a_backup_without_bronze_makes_the_next_run_read_everything(
     place: Place, tmp_path: Path
 ) -> None:

@@ -223,6 +223,7 @@ def test_whole_numbers_become_fractions(feed: Callable[..., Feed]) -> None:
     assert one.pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_columns_of_any_name_are_taken_or_left_out(feed: Callable[..., Feed]) -> None:
     one = feed()
     odd = {"a b": 1, "é,<": 2, "a.b": 3, "it's": 4, "q`t": 5, "": 6, "_rowid": 7}
@@ -323,6 +324,7 @@ def test_a_rollback_undoes_a_bad_files_damage(feed: Callable[..., Feed]) -> None
     assert one.pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_a_batch_that_is_run_again_tells_nothing_twice(feed: Callable[..., Feed]) -> None:
     one = feed()
     one.run(a={"price": 1})
