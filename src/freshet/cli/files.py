@@ -11,6 +11,9 @@ from freshet.cli import output
 from freshet.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, settings_of
 from freshet.errors import SettingsError
 
+_OTHER_COLUMNS = 58
+"""What all columns but the last take."""
+
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
@@ -44,7 +47,7 @@ def files(
     if json:
         output.as_json(rows)
         return
-    _show(rows)
+    _show(rows, pipeline.settings.landing.path)
 
 
 def _row(file: Any, readings: Any) -> dict[str, Any]:
@@ -53,8 +56,8 @@ def _row(file: Any, readings: Any) -> dict[str, Any]:
     return asdict(file) | counts
 
 
-def _show(rows: Sequence[dict[str, Any]]) -> None:
-    n = output.number
+def _show(rows: Sequence[dict[str, Any]], zone: str) -> None:
+    n, width = output.number, output.room_for(_OTHER_COLUMNS)
     columns = {
         "state": "left",
         "number": "right",
@@ -70,11 +73,11 @@ def _show(rows: Sequence[dict[str, Any]]) -> None:
             row["state"],
             n(row["seq"]),
             output.size(row["size"]),
-            output.moment(row["modified_at"]),
+            output.short_moment(row["modified_at"]),
             n(row["batch"]),
             n(row["rows"]),
             n(row["errors"]),
-            output.clipped_left(row["path"], 60),
+            output.clipped_left(row["path"].removeprefix(f"{zone}/"), width),
         ]
         for row in rows
     ]

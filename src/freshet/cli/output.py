@@ -50,7 +50,7 @@ def table(title: str | None, columns: Mapping[str, str], rows: Sequence[Sequence
         header_style="bold",
         box=None,
         pad_edge=False,
-        collapse_padding=len(columns) > 8,  # or a ledger's row would not fit 80 characters
+        collapse_padding=len(columns) > 7,  # or a ledger's row would not fit 80 characters
     )
     for heading, side in columns.items():
         made.add_column(heading, justify="right" if side == "right" else "left", no_wrap=True)
@@ -89,9 +89,14 @@ def size(value: int | None) -> str:
     return f"{value} B"
 
 
-def moment(value: datetime | None) -> str:
-    """A time, to the second."""
-    return "-" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
+def short_moment(value: datetime | None) -> str:
+    """A time, to the minute."""
+    return "-" if value is None else f"{value:%m-%d %H:%M}"
+
+
+def room_for(others: int) -> int:
+    """Characters that are left of a line for its last column."""
+    return max(20, console.width - others)
 
 
 def clipped_left(text: str, width: int) -> str:
