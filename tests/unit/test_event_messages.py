@@ -104,7 +104,7 @@ def test_a_blob_counts_however_it_was_made(api: str) -> None:
 
 
 def test_a_renamed_blob_is_new_where_it_went() -> None:
-    data = {"sourceUrl": f"{ACCOUNT_URL}/work/a", "destinationUrl": f"{ACCOUNT_URL}/zone/b"}
+    data = {"sourceUrl": f"{ACCOUNT_URL}/elsewhere/a", "destinationUrl": f"{ACCOUNT_URL}/zone/b"}
     event = {"eventType": "Microsoft.Storage.BlobRenamed", "data": data}
     assert new_in_azure(json.dumps(event)) == [NewObject("zone", "b", None, "acme")]
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from freshet.errors import SettingsError
+from freshet.landing import LandingOptions
 from freshet.settings import from_values, load
 
 MINIMAL = {
@@ -15,6 +16,26 @@ MINIMAL = {
 
 def with_(section: str, **values: object) -> dict[str, dict[str, object]]:
     return MINIMAL | {section: MINIMAL.get(section, {}) | values}
+
+
+def test_options_of_the_landing_source_survive_their_way_through_spark() -> None:
+    told = LandingOptions(
+        path="in",
+        state="files",
+        recursive=False,
+        include_existing=False,
+        csv_header=False,
+        csv_columns=("a b", "c,d"),
+        csv_null="\\N",
+        csv_escape="\\",
+        names_sort=True,
+        max_files_per_trigger=7,
+        exclude=("*.tmp", "x/**"),
+    )
+    assert LandingOptions.parse(told.as_options()) == told
+    usual = LandingOptions(path="in", state="files")
+    assert usual.as_options() == {"path": "in", "state": "files"}
+    assert LandingOptions.parse(usual.as_options()) == usual
 
 
 def test_defaults_fill_what_is_left_out() -> None:

@@ -154,14 +154,14 @@ class _Conversions:
 
     def _of_fields(self, schema: Any) -> _Convert:
         fields = [(field["name"], self.of(field["type"])) for field in schema["fields"]]
-        todo = [(name, convert) for name, convert in fields if convert is not _same]
+        converted = [(name, convert) for name, convert in fields if convert is not _same]
 
         def convert_fields(record: Any) -> Any:
-            for name, convert in todo:
+            for name, convert in converted:
                 record[name] = convert(record[name])
             return record
 
-        return convert_fields if todo else _same
+        return convert_fields if converted else _same
 
     def _of_union(self, branches: list[Any]) -> _Convert:
         """Values of named types come with the name, of others the Python type must tell."""

@@ -65,9 +65,9 @@ class LandingOptions:
         return cls(**values)._checked()
 
     def as_options(self) -> dict[str, str]:
-        """The form that Spark hands over, and `parse` reads."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: _text(value) for name, value in given.items() if value not in (None, 0)}
+        """The form that Spark hands over, and `parse` reads: what is not as it is by default."""
+        given = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: _text(value) for name, (value, usual) in given.items() if value != usual}
 
     @property
     def reading(self) -> ReadOptions:
