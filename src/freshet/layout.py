@@ -1,6 +1,11 @@
 """Where everything of a pipeline lies: all tables under one home."""
 
 from dataclasses import dataclass
+from typing import Final
+
+INGEST: Final = "ingest"
+INDEX: Final = "index"
+"""The two queries, by which their checkpoints are named."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,9 @@ FILES = pa.schema(
     ]
 )
 
+FILE_READ = "read"
+"""`what` of a step of the history: a committed batch has read these files."""
+
 FILES_HISTORY = pa.schema(
     [
         ("what", pa.string()),  # read, archived or deleted

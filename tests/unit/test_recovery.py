@@ -892,13 +892,13 @@ def test_a_batch_of_a_known_number_that_was_planned_anew_is_written_though_its_r
 
 
 def test_names_that_stages_share_are_the_same_in_both() -> None:
+    from freshet import layout, pipeline, schemas
     from freshet.landing.files import READ
-    from freshet.pipeline import queries
-    from freshet.recovery import facts, inspection
+    from freshet.recovery import inspection
     from freshet.sink import ledger
 
-    assert (facts.INGEST, facts.INDEX) == (queries.INGEST, queries.INDEX)
-    assert rebuild._READ == READ
+    assert (layout.INGEST, layout.INDEX) == (pipeline.INGEST, pipeline.INDEX)
+    assert schemas.FILE_READ == READ
     assert inspection._FAILED == ledger.FAILED
 
 

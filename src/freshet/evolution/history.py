@@ -2,24 +2,18 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
-import pyarrow.compute as pc
-
 from freshet import schemas
+from freshet.clock import utc_now
 from freshet.errors import StoreError
 from freshet.evolution.schema import Entry, Event, Schema
 from freshet.evolution.types import Kind, column_name
-from freshet.stores import delta_tables
+from freshet.stores import delta_facts
 from freshet.stores.delta_logs import SharedTable
 
 _MAX_CONFLICTS: Final = 20
-
-
-def utc_now() -> datetime:
-    """The time now, with its zone."""
-    return datetime.now(UTC)
 
 
 class History:
@@ -97,8 +91,7 @@ def newest_file(uri: str) -> int:
 
     Every event that has been indexed came in a file of this number or a smaller one.
     """
-    batches = delta_tables.scan(uri, ["seq"])
-    return max((pc.max(batch.column("seq")).as_py() or 0 for batch in batches), default=0)
+    return delta_facts.greatest(uri, "seq") or 0
 
 
 def _entries(rows: Sequence[dict[str, Any]]) -> list[Entry]:

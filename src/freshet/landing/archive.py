@@ -47,19 +47,19 @@ class Archive:
         if self._options.after_read == "keep":
             return
         start = self._load() if self._next is None else self._next
-        end = self._due(start, now)
-        files = self._table.between(start, end)[:_FILES_A_STEP] if end > start else []
+        end = min(self._due(start, now), start + _FILES_A_STEP)
+        files = self._table.between(start, end) if end > start else []
+        self._next = end
         if not files:
             return
         for file in files:
             if file.retry_of is None and file.how != "existing":
                 self._move_away(file)
         self._probe("before:history")
-        self._next = files[-1].seq + 1
         what = ARCHIVED if self._options.after_read == "archive" else DELETED
         place = self._options.archive_path if what == ARCHIVED else None
-        self._history.append(Step(what, start, self._next, None, now, place))
-        self._read = [step for step in self._read if step.end_seq > self._next]
+        self._history.append(Step(what, start, end, None, now, place))
+        self._read = [step for step in self._read if step.end_seq > end]
 
     def _load(self) -> int:
         gone = self._history.steps(ARCHIVED, DELETED)
@@ -77,7 +77,7 @@ class Archive:
         found = look_at(file.path)
         if found is None:
             return
-        if (found.size, found.modified_at) != (file.size, file.modified_at):
+        if not file.is_version(found):
             emit("landing", "changed_file_kept", path=file.path, seq=file.seq)
             return
         self._probe("before:move")

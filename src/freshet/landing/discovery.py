@@ -11,9 +11,10 @@ it, and also after a kill at any moment. The precondition is one running discove
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
+from freshet.clock import utc_now
 from freshet.errors import FileOverwrittenError, StoreError
 from freshet.events import emit, warn
 from freshet.landing.completeness import cut_off
@@ -35,11 +36,6 @@ _EVENTS_AT_ONCE: Final = 10_000
 _HELD_BACK_MOST: Final = 10_000
 _REQUESTS_EVERY_S: Final = 5.0
 _PAUSE_S: Final = 0.05
-
-
-def utc_now() -> datetime:
-    """The time now, with its zone."""
-    return datetime.now(UTC)
 
 
 class Discovery:
@@ -119,11 +115,10 @@ class Discovery:
         """Reads what is known; one hash a file, until the first listing says which are here."""
         self.next_seq = self._table.next_seq()
         known = [hashed(names) for names in self._table.names(self._zone.identifies)]
-        for hashes in known:
+        # A version that is known has a path that is, so the filter holds paths alone.
+        by_path = self._zone.identifies is None
+        for hashes in known if by_path else map(hashed, self._table.names()):
             self._ever.add(*hashes)
-        if self._zone.identifies is not None:
-            for paths in self._table.names():
-                self._ever.add(*hashed(paths))
         self._retried = self._table.retries() if self.next_seq else {}
         self._present = PresentFiles.of(known)
         if self._options.discovery == "notification":
@@ -219,7 +214,6 @@ class Discovery:
         if not files:
             return []
         asked = self._ever.perhaps([file.path for file in files.values()])
-        asked += [files[name].path for name in self._ever.perhaps(list(files))]
         for known in self._table.at(sorted(set(asked))) if asked else []:
             self._meet(files, known)
         return list(files.values())
@@ -244,7 +238,6 @@ class Discovery:
         names = [self._zone.identity(file) for file in files]
         if self._present is not None:
             self._present.add(names)
-        self._ever.add(*hashed(names))
         self._ever.add(*hashed([file.path for file in files]))
 
     # --- files that are to be read again ---------------------------------------------------------

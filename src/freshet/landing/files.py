@@ -11,14 +11,15 @@ from datetime import datetime
 from typing import Final
 
 from freshet import schemas
-from freshet.stores import delta_tables
+from freshet.stores import delta_facts, delta_tables
 from freshet.stores.delta_tables import SmallTable
+from freshet.stores.file_listing import FoundFile
 from freshet.stores.sql import is_among
 
 Identity = Callable[[str, int, datetime | None], str]
 """What a file of this path, size and time is known by."""
 
-READ: Final = "read"
+READ: Final = schemas.FILE_READ
 ARCHIVED: Final = "archived"
 DELETED: Final = "deleted"
 
@@ -44,6 +45,10 @@ class KnownFile:
         """The number that orders its records: a file that is read again keeps its place."""
         return self.seq if self.retry_of is None else self.retry_of
 
+    def is_version(self, found: FoundFile) -> bool:
+        """Whether a file at its path is the very version that was discovered."""
+        return (found.size, found.modified_at) == (self.size, self.modified_at)
+
 
 class FilesTable:
     """All files ever discovered; written by one running query."""
@@ -62,9 +67,13 @@ class FilesTable:
         self._table.append([vars(file) for file in files])
 
     def next_seq(self) -> int:
-        """The first number that no file has."""
-        newest = (max(batch.column("seq").to_pylist()) for batch in self._table.scan(["seq"]))
-        return max(newest, default=-1) + 1
+        """The first number that no file has, from the log alone."""
+        newest = delta_facts.greatest(self._table.uri, "seq")
+        return 0 if newest is None else newest + 1
+
+    def count(self) -> int:
+        """How many rows there are, from the log alone."""
+        return self._table.count()
 
     def names(self, identity: Identity | None = None) -> Iterator[list[str]]:
         """What all files are known by, in bounded pieces: their paths, or what `identity` says."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from freshet.clock import utc_now
 from freshet.landing.archive import archived_path
-from freshet.landing.discovery import utc_now
 from freshet.landing.files import (
     ARCHIVED,
     DELETED,
@@ -63,11 +63,10 @@ class Backlog:
 def backlog(options: LandingOptions, read_up_to: int) -> Backlog:
     """How far reading has come."""
     table = FilesTable(options.state)
-    seen = sum(len(names) for names in table.names())
     unread = table.unread(read_up_to)
     new = list(_undiscovered(options, table))
     return Backlog(
-        seen=seen,
+        seen=table.count(),
         waiting=unread.files + len(new),
         waiting_bytes=unread.bytes + sum(file.size for file in new),
     )
@@ -124,7 +123,7 @@ def _report(
     steps = [step for step in history if step.covers(file.seq)]
     read = next((step for step in steps if step.what == READ), None)
     return FileReport(
-        state=_state(options, file, steps, is_read=file.seq < read_up_to),
+        state=_state(file, steps, is_read=file.seq < read_up_to),
         path=place_of(options, file, steps),
         size=file.size,
         modified_at=file.modified_at,
@@ -136,17 +135,12 @@ def _report(
     )
 
 
-def _state(
-    options: LandingOptions, file: KnownFile, steps: Sequence[Step], *, is_read: bool
-) -> str:
+def _state(file: KnownFile, steps: Sequence[Step], *, is_read: bool) -> str:
     if file.how == "existing":
         return SKIPPED
-    moved = next((step.what for step in steps if step.what != READ), None)
-    if moved is not None and look_at(file.path) is None:
-        return moved
     found = look_at(file.path)
     if found is None:
-        return MISSING
-    if is_read and (found.size, found.modified_at) != (file.size, file.modified_at):
+        return next((step.what for step in steps if step.what != READ), MISSING)
+    if is_read and not file.is_version(found):
         return CHANGED
     return READ if is_read else WAITING

@@ -18,10 +18,11 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTr
 from pyspark.sql.types import StructType
 
 from freshet import schemas
+from freshet.clock import utc_now
 from freshet.errors import FileChangedError
 from freshet.landing.admission import Admission
 from freshet.landing.archive import Archive
-from freshet.landing.discovery import Discovery, utc_now
+from freshet.landing.discovery import Discovery
 from freshet.landing.files import READ, FilesHistory, FilesTable, KnownFile, Step
 from freshet.landing.options import LandingOptions
 from freshet.landing.read_options import ReadOptions
@@ -149,12 +150,7 @@ def read_file(
     files are read again (`rereads`), so that this one then gives nothing.
     """
     before = look_at(file.path)
-    is_superseded = (
-        rereads
-        and before is not None
-        and (before.size, before.modified_at) != (file.size, file.modified_at)
-    )
-    if is_superseded:
+    if rereads and before is not None and not file.is_version(before):
         return
     for batch in read_records(file.path, options):
         yield _with_origin(batch, file)

@@ -1,18 +1,15 @@
 """The landing zone: its files, listed in pieces, and what a file is known by."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
 from freshet.landing.files import Identity, KnownFile
 from freshet.landing.options import LandingOptions
 from freshet.landing.selection import Selection
-from freshet.stores.file_listing import FoundFile, Listed, Seen, look_at, walk
-from freshet.stores.remote_systems import is_local
+from freshet.stores.file_listing import FoundFile, Listed, Seen, look_at_all, walk
 
 _PIECE: Final = 50_000
-_LOOKS_AT_ONCE: Final = 16
 
 Piece = tuple[Sequence[str], Callable[[Sequence[str]], list[FoundFile]]]
 """Some names, and a function that gives the files of those of them that matter."""
@@ -51,11 +48,7 @@ class Zone:
 
     def look(self, paths: Sequence[str]) -> list[FoundFile]:
         """The files as they are now; those that are gone are left out."""
-        if len(paths) < 2 or is_local(self._root):
-            found: Iterable[FoundFile | None] = map(look_at, paths)
-            return [file for file in found if file is not None]
-        with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
-            return [file for file in pool.map(look_at, paths) if file is not None]
+        return [file for file in look_at_all(paths) if file is not None]
 
     def pieces(self, *, everything: bool) -> Iterator[Piece]:
         """All files that count; unless `everything` is asked for, only where new ones may be.

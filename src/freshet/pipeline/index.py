@@ -11,7 +11,7 @@ from freshet import bronze, gold, verify
 from freshet.embedding import IndexRows, ProviderSpec, content_hash
 from freshet.embedding.chunking import Chunking
 from freshet.evolution import History, Tracker
-from freshet.layout import Home
+from freshet.layout import INDEX, Home
 from freshet.pipeline import queries
 from freshet.pipeline.attributes import Attributes
 from freshet.search import Searcher
@@ -43,7 +43,7 @@ class Index:
             home.index,
             ledger=home.ledger,
             pipeline=settings.pipeline.name,
-            sink=queries.INDEX,
+            sink=INDEX,
             rows=self._rows,
             on_batch=on_batch,
             probe=probe,
@@ -61,9 +61,9 @@ class Index:
         self._sink.fit()
         events = bronze.read_stream(spark, self._home.bronze)
         writer = events.writeStream.foreachBatch(self._write_batch).option(
-            "checkpointLocation", self._home.checkpoint(queries.INDEX)
+            "checkpointLocation", self._home.checkpoint(INDEX)
         )
-        return queries.start(spark, writer.trigger(**trigger), queries.INDEX)
+        return queries.start(spark, writer.trigger(**trigger), INDEX)
 
     def _write_batch(self, events: DataFrame, batch_id: int) -> None:
         try:

@@ -9,7 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet import bronze, changes, landing
 from freshet.errors import SettingsError
-from freshet.layout import Home
+from freshet.layout import INGEST, Home
 from freshet.pipeline import queries
 from freshet.settings import Settings
 from freshet.stores import checkpoints, delta_tables, file_systems
@@ -49,10 +49,10 @@ class Ingest:
         rows = bronze.rows_to_append(self._changes(events), self._settings.pipeline.name)
         writer = bronze.write_stream(
             rows,
-            checkpoint=self._home.checkpoint(queries.INGEST),
+            checkpoint=self._home.checkpoint(INGEST),
             max_rows_per_batch=self._settings.pipeline.max_rows_per_batch,
         )
-        return queries.start(spark, writer.trigger(**trigger), queries.INGEST, self._home.bronze)
+        return queries.start(spark, writer.trigger(**trigger), INGEST, self._home.bronze)
 
     def backlog(self) -> landing.Backlog:
         """What no committed batch has read."""
@@ -69,7 +69,7 @@ class Ingest:
         return landing.ask_again(self.options, wanted)
 
     def _read_up_to(self) -> int:
-        end = checkpoints.committed_offset(self._home.checkpoint(queries.INGEST))
+        end = checkpoints.committed_offset(self._home.checkpoint(INGEST))
         return int((end or {"seq": 0})["seq"])
 
     def _changes(self, events: DataFrame) -> DataFrame:

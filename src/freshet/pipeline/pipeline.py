@@ -13,10 +13,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from freshet import bronze, evolution, monitor
 from freshet.errors import FreshetError
 from freshet.landing import FileReport
+from freshet.layout import INDEX
 from freshet.pipeline import queries
 from freshet.pipeline.index import Index
 from freshet.pipeline.ingest import Ingest
-from freshet.pipeline.queries import INDEX, OnTick
+from freshet.pipeline.queries import OnTick
 from freshet.pipeline.recovering import Recovery
 from freshet.search import Hit, Searcher
 from freshet.settings import Settings

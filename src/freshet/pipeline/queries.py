@@ -15,9 +15,6 @@ from freshet.errors import StreamFailedError
 from freshet.events import emit
 from freshet.sink import LanceSource, UpdateModeHint
 
-INGEST: Final = "ingest"
-INDEX: Final = "index"
-
 _POLL_S: Final = 0.2
 _listening: set[str] = set()
 """Spark applications that have the listener; it must not be added twice."""

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from threading import Thread
 from typing import Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet import recovery
+from freshet.clock import utc_now
 from freshet.errors import StoreError, TableMissingError
 from freshet.events import emit, warn
-from freshet.layout import Home
-from freshet.pipeline.queries import INDEX, OnTick
+from freshet.layout import INDEX, Home
+from freshet.pipeline.queries import OnTick
 from freshet.recovery import Backup, Backups, Finding, Landed, Rebuilt, Restored
 from freshet.settings import Settings
 from freshet.sink import Ledger, Mode
@@ -23,11 +24,6 @@ from freshet.units import seconds_of
 
 Clock = Callable[[], datetime]
 _TRY_AGAIN_AFTER: Final = timedelta(minutes=1)
-
-
-def utc_now() -> datetime:
-    """The time now, with its zone."""
-    return datetime.now(UTC)
 
 
 class Recovery:

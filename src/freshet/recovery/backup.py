@@ -13,8 +13,8 @@ from typing import Final
 
 from freshet.errors import StoreError, TableMissingError
 from freshet.events import emit
-from freshet.layout import Home
-from freshet.recovery.facts import INDEX, INGEST, IndexTable, NumberedTable, small_tables
+from freshet.layout import INDEX, INGEST, Home
+from freshet.recovery.facts import IndexTable, NumberedTable, small_tables
 from freshet.recovery.manifest import (
     MANIFEST,
     NAMES,

@@ -1,7 +1,6 @@
 """The files that Bronze knows, put back into the files table."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -14,12 +13,11 @@ from freshet import schemas
 from freshet.events import emit
 from freshet.layout import Home
 from freshet.stores.delta_tables import SmallTable
-from freshet.stores.file_listing import FoundFile, look_at
+from freshet.stores.file_listing import FoundFile, look_at_all
 
 HOW: Final = "bronze"
 _RANGES_AT_MOST: Final = 50
 _ROWS_AN_APPEND: Final = 50_000
-_LOOKS_AT_ONCE: Final = 16
 _TELL_EVERY_ROWS: Final = 5_000_000
 
 _Numbers = NDArray[np.int64]
@@ -112,22 +110,20 @@ def _distinct(batch: pa.RecordBatch) -> Iterator[ReadFile]:
 
 def _rows(files: Sequence[ReadFile]) -> Iterator[dict[str, Any]]:
     last = {file.path: file.seq for file in files}
-    with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
-        for file, there in zip(files, pool.map(_look, files), strict=True):
-            # Of a file that was overwritten, only its last version can still be there.
-            is_it = there is not None and last[file.path] == file.seq
-            yield {
-                "seq": file.seq,
-                "path": file.path,
-                "size": there.size if there and is_it else None,
-                "modified_at": there.modified_at if there and is_it else None,
-                "discovered_at": file.ingested_at,
-                "how": HOW,
-                "reading": 0,
-            }
+    for file, there in zip(files, look_at_all([file.path for file in files]), strict=True):
+        # Of a file that was overwritten, only its last version can still be there.
+        is_it = last[file.path] == file.seq and _is_as_read(file, there)
+        yield {
+            "seq": file.seq,
+            "path": file.path,
+            "size": there.size if there and is_it else None,
+            "modified_at": there.modified_at if there and is_it else None,
+            "discovered_at": file.ingested_at,
+            "how": HOW,
+            "reading": 0,
+        }
 
 
-def _look(file: ReadFile) -> FoundFile | None:
-    """The file as it was read; None if it is gone, or may have changed since."""
-    there = look_at(file.path)
-    return there if there is not None and there.modified_at <= file.ingested_at else None
+def _is_as_read(file: ReadFile, there: FoundFile | None) -> bool:
+    """Whether the file is still there, and cannot have changed since."""
+    return there is not None and there.modified_at <= file.ingested_at

@@ -3,15 +3,12 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Self
 
-from freshet.layout import Home
-from freshet.stores import checkpoints, delta_snapshots
+from freshet.layout import INDEX, INGEST, Home
+from freshet.stores import checkpoints, delta_facts
 from freshet.stores.checkpoints import Checkpoint
 from freshet.stores.lance_tables import TABLE_ID, LanceTable
-
-INGEST: Final = "ingest"
-INDEX: Final = "index"
 
 
 def small_tables(home: Home) -> Mapping[str, str]:
@@ -44,7 +41,7 @@ class NumberedTable:
     @classmethod
     def of(cls, uri: str, query_id: str | None = None) -> Self:
         """From the table's log."""
-        found = delta_snapshots.log_facts(uri, "seq", query_id)
+        found = delta_facts.log_facts(uri, "seq", query_id)
         if found is None:
             return cls()
         return cls(

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from freshet.layout import INDEX, INGEST
 from freshet.recovery.decisions import decide
-from freshet.recovery.facts import INDEX, INGEST, Facts, Landed
+from freshet.recovery.facts import Facts, Landed
 from freshet.recovery.manifest import Backup
 from freshet.stores.checkpoints import Checkpoint
 

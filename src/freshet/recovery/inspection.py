@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from freshet.errors import StoreError
-from freshet.layout import Home
+from freshet.layout import INDEX, INGEST, Home
 from freshet.recovery.backup import CHECKPOINTS, TABLES
 from freshet.recovery.bronze_files import lacking
 from freshet.recovery.decisions import decide
-from freshet.recovery.facts import INDEX, INGEST, Facts, IndexTable, Landed, NumberedTable, gather
+from freshet.recovery.facts import Facts, IndexTable, Landed, NumberedTable, gather
 from freshet.recovery.findings import (
     Finding,
     Level,

@@ -20,15 +20,14 @@ from uuid import uuid4
 from freshet import schemas
 from freshet.errors import StoreError
 from freshet.events import emit, warn
-from freshet.layout import Home
+from freshet.layout import INDEX, INGEST, Home
 from freshet.recovery.bronze_files import complete_files
 from freshet.recovery.decisions import Plan, decide
-from freshet.recovery.facts import INDEX, INGEST, BronzePlace, Facts, Landed, gather
+from freshet.recovery.facts import BronzePlace, Facts, Landed, gather
 from freshet.recovery.manifest import NAMES
 from freshet.stores import checkpoints, copies
 from freshet.stores.delta_tables import SmallTable
 
-_READ: Final = "read"
 _LOOKS: Final = 10
 
 Row = dict[str, Any]
@@ -168,7 +167,9 @@ def _batches(facts: Facts, steps: Sequence[Row]) -> int:
 
 
 def _read_up_to(steps: Sequence[Row]) -> int:
-    return max((int(step["end_seq"]) for step in steps if step["what"] == _READ), default=0)
+    return max(
+        (int(step["end_seq"]) for step in steps if step["what"] == schemas.FILE_READ), default=0
+    )
 
 
 def _cut_history(home: Home, steps: Sequence[Row], end: int, now: datetime) -> None:
@@ -178,9 +179,9 @@ def _cut_history(home: Home, steps: Sequence[Row], end: int, now: datetime) -> N
     history = f"{home.files}_history"
     copies.move_folder(history, copies.free_place(f"{history}.replaced-{now:{NAMES}}"))
     kept = [
-        step | {"end_seq": min(step["end_seq"], end)} if step["what"] == _READ else step
+        step | {"end_seq": min(step["end_seq"], end)} if step["what"] == schemas.FILE_READ else step
         for step in steps
-        if step["what"] != _READ or step["first_seq"] < end
+        if step["what"] != schemas.FILE_READ or step["first_seq"] < end
     ]
     if kept:
         SmallTable(history, schemas.FILES_HISTORY).append(kept)

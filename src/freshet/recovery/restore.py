@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from freshet import schemas
 from freshet.errors import StoreError
 from freshet.events import emit
-from freshet.layout import Home
+from freshet.layout import INDEX, INGEST, Home
 from freshet.recovery.backup import CHECKPOINTS, TABLES
 from freshet.recovery.bronze_files import first_disagreement
-from freshet.recovery.facts import INDEX, INGEST, IndexTable, NumberedTable, small_tables
+from freshet.recovery.facts import IndexTable, NumberedTable, small_tables
 from freshet.recovery.manifest import NAMES, Backup
 from freshet.recovery.rebuild import Position, Rebuilt, put_in_place, reconcile
 from freshet.stores import checkpoints, copies, delta_snapshots

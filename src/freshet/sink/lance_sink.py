@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from freshet import schemas
+from freshet.clock import utc_now
 from freshet.errors import CommitConflictError, ModelMismatchError, SinkError
 from freshet.events import emit, warn
 from freshet.rows import RowBuilder
@@ -27,11 +28,6 @@ from freshet.stores import lance_columns
 from freshet.stores.lance_tables import LanceTable
 
 _MAX_CONFLICTS: Final = 10
-
-
-def utc_now() -> datetime:
-    """The time now, with its zone."""
-    return datetime.now(UTC)
 
 
 class LanceSink:

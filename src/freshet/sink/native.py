@@ -15,12 +15,13 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.types import StructType
 
+from freshet.clock import utc_now
 from freshet.errors import ContinuityError, SinkError
 from freshet.events import warn
 from freshet.sink.columns import VECTOR_SIZE, columns_of, conformed_batches
 from freshet.sink.commit_protocol import CommitProtocol, Prepared
 from freshet.sink.fence import try_to_discard
-from freshet.sink.lance_sink import fitting_table, utc_now
+from freshet.sink.lance_sink import fitting_table
 from freshet.sink.leases import newest_claim
 from freshet.sink.ledger import Ledger
 from freshet.sink.parts_executor import Part, write_rows

@@ -1,6 +1,6 @@
-"""What the log of a Delta table tells, and small Delta tables as single Parquet files."""
+"""Small Delta tables as single Parquet files."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,24 +9,11 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
 from freshet.errors import StoreError
 from freshet.stores.copies import make_parents, resolve
-
-
-@dataclass(frozen=True)
-class LogFacts:
-    """A table as its log describes it."""
-
-    table_id: str
-    version: int
-    rows: int
-    least: int | None
-    """Of the column that was asked for; None in an empty table."""
-    greatest: int | None
-    transaction: int | None = None
-    """The newest number that the application asked for has committed with."""
+from freshet.stores.delta_facts import batches_of
 
 
 @dataclass(frozen=True)
@@ -38,36 +25,6 @@ class Exported:
     configuration: Mapping[str, str]
 
 
-def log_facts(uri: str, column: str, application: str | None = None) -> LogFacts | None:
-    """The newest version, from the log alone where it has statistics; None if there is no table."""
-    try:
-        table = DeltaTable(uri)
-        files = pa.table(table.get_add_actions(flatten=True))
-        least, greatest = _range_of(table, files, column)
-        known = None if application is None else table.transaction_version(application)
-        rows = sum(files.column("num_records").to_pylist()) if files.num_rows else 0
-        return LogFacts(str(table.metadata().id), table.version(), rows, least, greatest, known)
-    except TableNotFoundError:
-        return None
-    except (DeltaError, OSError, pa.ArrowException) as error:
-        raise StoreError("read the log of", uri, error) from error
-
-
-def _range_of(table: DeltaTable, files: pa.Table, column: str) -> tuple[int | None, int | None]:
-    if not files.num_rows:
-        return None, None
-    names = (f"min.{column}", f"max.{column}")
-    has_all = all(name in files.column_names and not files[name].null_count for name in names)
-    if has_all:
-        return pc.min(files[names[0]]).as_py(), pc.max(files[names[1]]).as_py()
-    found = [pc.min_max(batch.column(column)).as_py() for batch in _batches(table, [column])]
-    values = [one for one in found if one["min"] is not None]
-    return (
-        min((one["min"] for one in values), default=None),
-        max((one["max"] for one in values), default=None),
-    )
-
-
 def export(uri: str, target: str) -> Exported:
     """Writes the newest version of a table to a Parquet file, batch by batch."""
     system, path = resolve(target)
@@ -77,7 +34,7 @@ def export(uri: str, target: str) -> Exported:
         schema = pa.schema(table.schema().to_arrow())
         make_parents(system, path)
         with pq.ParquetWriter(path, schema, filesystem=system) as writer:
-            for batch in _batches(table, schema.names):
+            for batch in batches_of(table, schema.names):
                 rows += batch.num_rows
                 writer.write_batch(batch.cast(schema))
         return Exported(rows, table.version(), dict(table.metadata().configuration))
@@ -112,7 +69,3 @@ def read_export(source: str, columns: list[str]) -> list[dict[str, Any]]:
     except (OSError, pa.ArrowException) as error:
         raise StoreError("read", source, error) from error
     return rows
-
-
-def _batches(table: DeltaTable, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    yield from pa.RecordBatchReader.from_stream(table.scan(columns=columns))
