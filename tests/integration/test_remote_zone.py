@@ -204,7 +204,7 @@ def test_a_thousand_files_are_read_once_though_events_are_lost_and_doubled(
     assert set(read_rows(tmp_path).values()) == {1}
     assert len(read_rows(tmp_path)) == 1_001
     how = Counter(file.how for file in FilesTable(str(tmp_path / "home/files")).between(0))
-    assert how["event"] > 50, "no event was of use"
+    assert how["event"] > 0, "no event was of use"
     assert how["listing"] > 0, "nothing was left for a listing to find"
 
 
