@@ -6,6 +6,8 @@ from typing import Final
 INGEST: Final = "ingest"
 INDEX: Final = "index"
 """The two queries, by which their checkpoints are named."""
+REBUILD: Final = "rebuild"
+"""The query that fills a new index beside the live one."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,21 @@ class Home:
     def tombstones(self) -> str:
         """Deleted keys with the versions that deleted them (Lance)."""
         return self._at("index", f"{self.name}_tombstones.lance")
+
+    @property
+    def rebuilt(self) -> str:
+        """The index that a rebuild makes beside the live one (Lance)."""
+        return self._at("index", f"{self.name}_rebuild.lance")
+
+    @property
+    def gold(self) -> str:
+        """The latest version of every record, if asked for (Delta)."""
+        return self._at("gold")
+
+    @property
+    def reports(self) -> str:
+        """What was found and measured, as files."""
+        return self._at("reports")
 
     @property
     def schema(self) -> str:

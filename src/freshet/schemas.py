@@ -61,6 +61,9 @@ CHANGES = pa.schema(
         ("seq", pa.int64()),
         ("error", pa.string()),  # why the event could not be understood; null when it could
         ("raw", pa.string()),
+        ("envelope", pa.string()),  # as what it was understood
+        ("old_key", pa.string()),  # what the record was called before this event gave it its key
+        ("unavailable", pa.string()),  # fields whose values the tool left out, as a JSON array
     ]
 )
 

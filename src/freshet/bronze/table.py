@@ -28,8 +28,9 @@ class Counts:
 
 
 def create(uri: str) -> None:
-    """Makes the table if it is not there."""
+    """Makes the table if it is not there; one of an earlier release gets the columns it lacks."""
     delta_tables.create(uri, schemas.BRONZE)
+    delta_tables.add_missing_columns(uri, schemas.BRONZE)
 
 
 def count(uri: str) -> Counts:

@@ -1,11 +1,5 @@
-"""The `debezium` envelope: before, after, source and op, with or without the schema wrapper.
+"""The `debezium` envelope: before, after, source and op, with or without the schema wrapper."""
 
-Guarantee: events of one key are ordered by the source's own position (Postgres: the two numbers of
-`source.sequence`, never the LSN alone; MySQL: binlog file, position and row; SQL Server: commit and
-change LSN; else the source's time), then by the order inside the transaction, then by arrival.
-"""
-
-from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -13,26 +7,26 @@ from pyspark.sql import functions as F
 
 from freshet import variants
 from freshet.changes import versions
-from freshet.changes.envelope import TOMBSTONE, change
+from freshet.changes.envelope import TOMBSTONE, Chosen, Envelope, Marks, change, key_of
 
 _WITH_AFTER: Final = ("c", "u", "r")
 _DELETE: Final = "d"
 
 
-def is_debezium(value: Column) -> Column:
+def _recognise(value: Column) -> Column:
     """Whether a record looks like a Debezium event or a tombstone."""
     event = _event(value)
     is_event = variants.text(event, "op").isNotNull() & variants.field(event, "source").isNotNull()
     return F.coalesce(F.is_variant_null(event) | is_event, F.lit(False))
 
 
-def understand(rows: DataFrame, value: Column, *, key: Sequence[str]) -> DataFrame:
-    """Adds `__debezium`: inserts, updates, snapshot reads, deletes and tombstones as changes."""
+def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
+    """Opens the event, so that its parts are looked up once."""
     opened = variants.with_columns(rows, __event=_event(value))
     event = F.col("__event")
     op = F.when(F.is_variant_null(event), TOMBSTONE).otherwise(variants.text(event, "op"))
     image = F.when(variants.text(event, "op") == _DELETE, variants.field(event, "before"))
-    read = variants.with_columns(
+    return variants.with_columns(
         opened,
         __op=op,
         __image=F.coalesce(image, variants.field(event, "after")),
@@ -40,18 +34,18 @@ def understand(rows: DataFrame, value: Column, *, key: Sequence[str]) -> DataFra
         __order=versions.whole(variants.text(event, "transaction", "total_order")),
         __sequence=F.try_parse_json(variants.text(event, "source", "sequence")),
     )
-    return variants.with_columns(
-        read,
-        __debezium=change(
-            image=F.col("__image"),
-            key=key,
-            op=F.col("__op"),
-            is_deleted=F.coalesce(F.col("__op") == _DELETE, F.lit(False)),
-            position=versions.composed(_position(), F.col("__order")),
-            error=_error(F.col("__op"), F.col("__image")),
-            changed_at=F.timestamp_millis(_source("ts_ms").try_cast("bigint")),
-            record=F.to_json(F.col("__image")),
-        ),
+
+
+def _understand(value: Column, chosen: Chosen) -> Column:
+    """Inserts, updates, snapshot reads, deletes and tombstones as changes."""
+    return change(
+        key=key_of(F.col("__image"), chosen.key),
+        op=F.col("__op"),
+        is_deleted=F.coalesce(F.col("__op") == _DELETE, F.lit(False)),
+        position=versions.composed(_position(), F.col("__order")),
+        error=_error(F.col("__op"), F.col("__image")),
+        changed_at=F.timestamp_millis(_source("ts_ms").try_cast("bigint")),
+        record=F.to_json(F.col("__image")),
     )
 
 
@@ -105,3 +99,21 @@ def _position() -> Column:
         .when(_source("commit_lsn").isNotNull(), sql_server)
         .otherwise(versions.composed(versions.whole(_source("ts_ms")), nothing, nothing))
     )
+
+
+DEBEZIUM: Final = Envelope(
+    name="debezium",
+    guarantee="Events of one key are ordered by the source's own position (Postgres: the two "
+    "numbers of `source.sequence`, never the LSN alone; MySQL: binlog file, position and row; SQL "
+    "Server: commit and change LSN; else the source's time), then by the order inside the "
+    "transaction, then by arrival.",
+    marks=Marks(
+        tuple(
+            tuple((*way, name) for name in ("op", "source"))
+            for way in ((), ("payload",), ("value",), ("value", "payload"))
+        )
+    ),
+    recognise=_recognise,
+    prepare=_prepare,
+    understand=_understand,
+)

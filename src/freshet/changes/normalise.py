@@ -1,60 +1,88 @@
 """Records of a replication tool as changes: pure expressions, no Python on the executors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from freshet import schemas, variants
-from freshet.changes import debezium, plain, versions
-from freshet.changes.envelope import TOMBSTONE, missing_key
+from freshet.changes import versions
+from freshet.changes.debezium import DEBEZIUM
+from freshet.changes.envelope import TOMBSTONE, WITHOUT_KEY, Chosen, Envelope, missing_key
+from freshet.changes.plain import PLAIN
 from freshet.errors import SettingsError
-from freshet.settings import DEFAULT_DELETED_COLUMN
+from freshet.settings import DEFAULT_DELETED_COLUMN, DEFAULT_PLACEHOLDER
 
-ENVELOPES: Final = ("auto", "plain", "debezium")
+AUTO: Final = "auto"
+ENVELOPES: Final[Mapping[str, Envelope]] = {one.name: one for one in (DEBEZIUM, PLAIN)}
+"""In the order in which `auto` tries them; what nothing else recognises is plain."""
 
 
 def normalise(
     events: DataFrame,
     *,
-    envelope: str = "auto",
+    envelope: str = AUTO,
     key: Sequence[str],
     version: str | None = None,
     deleted: str = DEFAULT_DELETED_COLUMN,
+    table: str | None = None,
+    types: Mapping[str, str] | None = None,
+    placeholder: str = DEFAULT_PLACEHOLDER,
 ) -> DataFrame:
     """Every record becomes one change; what is not understood keeps its text and says why.
 
     Takes the columns of the landing source (`record`, `file`, `row`, `seq`; `error` and `reading`
     if there) and returns those of `schemas.CHANGES`. No record is dropped and none is split.
     """
-    if envelope not in ENVELOPES:
-        raise SettingsError(f'the envelope "{envelope}" is not one of {", ".join(ENVELOPES)}')
+    if envelope != AUTO and envelope not in ENVELOPES:
+        known = ", ".join((AUTO, *ENVELOPES))
+        raise SettingsError(f'the envelope "{envelope}" is not one of {known}')
+    chosen = Chosen(tuple(key), version, deleted, table, types or {}, placeholder)
     unread = F.col("error") if "error" in events.columns else F.lit(None).cast("string")
     parsed = variants.with_columns(
         events, __value=variants.parsed(F.col("record")), __unread=unread
     )
-    understood, change = _understood(parsed, envelope, key, version, deleted)
-    return _as_changes(variants.with_columns(understood, __change=change), key)
+    understood = _recognised(parsed, chosen) if envelope == AUTO else _as(parsed, envelope, chosen)
+    return _as_changes(understood, chosen.key)
 
 
-def _understood(
-    rows: DataFrame, envelope: str, key: Sequence[str], version: str | None, deleted: str
-) -> tuple[DataFrame, Column]:
-    value = F.col("__value")
-    if envelope == "plain":
-        rows = plain.understand(rows, value, key=key, version=version, deleted=deleted)
-        return rows, F.col("__plain")
-    if envelope == "debezium":
-        return debezium.understand(rows, value, key=key), F.col("__debezium")
-    rows = variants.with_columns(rows, __is_debezium=debezium.is_debezium(value))
-    is_debezium = F.col("__is_debezium")
-    # Each envelope sees only its own records, so that no record is read twice.
-    rows = debezium.understand(rows, F.when(is_debezium, value), key=key)
-    rows = plain.understand(
-        rows, F.when(~is_debezium, value), key=key, version=version, deleted=deleted
+def _as(rows: DataFrame, name: str, chosen: Chosen) -> DataFrame:
+    envelope, value = ENVELOPES[name], F.col("__value")
+    if envelope.prepare is not None:
+        rows = envelope.prepare(rows, value, chosen)
+    return variants.with_columns(
+        rows, __envelope=F.lit(name), __change=envelope.understand(value, chosen)
     )
-    return rows, F.when(is_debezium, F.col("__debezium")).otherwise(F.col("__plain"))
+
+
+def _recognised(rows: DataFrame, chosen: Chosen) -> DataFrame:
+    """Each record by the envelope that it looks like; others cost it nothing."""
+    name, value = F.col("__envelope"), F.col("__value")
+    *marked, otherwise = ENVELOPES.values()
+    rows = variants.with_columns(rows, __envelope=_first_that_recognises(marked, otherwise, value))
+    for one in ENVELOPES.values():
+        if one.prepare is not None:
+            rows = one.prepare(rows, F.when(name == one.name, value), chosen)
+    change = reduce(
+        lambda case, one: case.when(name == one.name, one.understand(value, chosen)),
+        marked[1:],
+        F.when(name == marked[0].name, marked[0].understand(value, chosen)),
+    )
+    return variants.with_columns(
+        rows, __change=change.otherwise(otherwise.understand(value, chosen))
+    )
+
+
+def _first_that_recognises(
+    marked: Sequence[Envelope], otherwise: Envelope, value: Column
+) -> Column:
+    first, *others = marked
+    case = F.when(first.recognises(value), first.name)
+    for one in others:
+        case = case.when(one.recognises(value), one.name)
+    return case.otherwise(otherwise.name)
 
 
 def _as_changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
@@ -66,21 +94,20 @@ def _as_changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
         again = F.concat(F.lit(versions.SEPARATOR), versions.whole(F.col("reading")))
         version = F.concat(version, F.when(F.col("reading") > 0, again).otherwise(""))
     columns = {
-        "key": F.col("__change.key"),
         "record_version": version,
-        "is_deleted": F.col("__change.is_deleted"),
-        "op": F.col("__change.op"),
-        "record": F.col("__change.record"),
-        "changed_at": F.col("__change.changed_at"),
         "error": F.coalesce(F.col("__unread"), _not_json(), F.col("__change.error"), _no_key(key)),
         "raw": F.col("record"),
-    }
+        "envelope": F.col("__envelope"),
+    } | {name: F.col(f"__change.{name}") for name in _OF_CHANGE}
     return rows.select(
         *(
             columns.get(name, F.col(name)).cast(schemas.spark_type(kind)).alias(name)
             for name, kind in zip(schemas.CHANGES.names, schemas.CHANGES.types, strict=True)
         )
     )
+
+
+_OF_CHANGE: Final = ("key", "is_deleted", "op", "record", "changed_at", "old_key", "unavailable")
 
 
 def _not_json() -> Column:
@@ -93,5 +120,5 @@ def _not_json() -> Column:
 
 
 def _no_key(key: Sequence[str]) -> Column:
-    is_keyless = F.col("__change.key").isNull() & (F.col("__change.op") != TOMBSTONE)
-    return F.when(is_keyless, F.lit(missing_key(key)))
+    needs_key = F.coalesce(~F.col("__change.op").isin(*WITHOUT_KEY), F.lit(True))
+    return F.when(F.col("__change.key").isNull() & needs_key, F.lit(missing_key(key)))

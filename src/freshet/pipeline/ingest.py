@@ -80,6 +80,9 @@ class Ingest:
             key=chosen.key,
             version=chosen.version,
             deleted=chosen.deleted,
+            table=chosen.table,
+            types=chosen.types,
+            placeholder=chosen.placeholder,
         )
 
     def _sample(self) -> list[str]:

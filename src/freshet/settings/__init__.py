@@ -5,6 +5,7 @@ from freshet.settings.landing import LandingSettings
 from freshet.settings.loading import DEFAULT_FILE, ENV_PREFIX, Settings, from_values, load
 from freshet.settings.sections import (
     DEFAULT_DELETED_COLUMN,
+    DEFAULT_PLACEHOLDER,
     DEFAULT_VERSION_COLUMN,
     ChangesSettings,
     CheckpointSettings,
@@ -18,6 +19,7 @@ from freshet.settings.sections import (
 __all__ = [
     "DEFAULT_DELETED_COLUMN",
     "DEFAULT_FILE",
+    "DEFAULT_PLACEHOLDER",
     "DEFAULT_VERSION_COLUMN",
     "ENV_PREFIX",
     "ChangesSettings",

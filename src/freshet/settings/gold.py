@@ -2,7 +2,7 @@
 
 import string
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -25,6 +25,20 @@ class GoldSettings(Section):
         + ", ".join(f"`{kind}`" for kind in schemas.ATTRIBUTE_TYPES)
         + '; or `"*"`: all columns of the records, also those that come later, with the types that '
         "they have. A value that is not of the type is null, and kept in the column `rescued`.",
+    )
+    missing_text: Literal["keep", "delete", "quarantine"] = Field(
+        "keep",
+        description="A record whose text is missing or blank: `keep` it with an empty text, "
+        "`delete` it from the index, or put the event in `quarantine`, and the record stays as it "
+        "was.",
+    )
+    vectors: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description="Further vectors of a record: name of the index column → columns to embed, "
+        'such as `{ title_vector = ["title"] }`.',
+    )
+    keep_table: bool = Field(
+        False, description="Also keep Gold, with whole records, as the Delta table `<home>/gold`."
     )
     chunk_tokens: int | None = Field(
         None, ge=8, description="Longest piece of text given to the model. Unset: its window."

@@ -9,6 +9,7 @@ from freshet.units import DURATION
 
 DEFAULT_VERSION_COLUMN = "record_version"
 DEFAULT_DELETED_COLUMN = "is_deleted"
+DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 
 
 class PipelineSettings(Section):
@@ -34,9 +35,18 @@ class PipelineSettings(Section):
 class ChangesSettings(Section):
     """How a record of the replication tool is understood."""
 
-    envelope: Literal["auto", "plain", "debezium"] = Field(
-        "auto", description="The tool's format; `auto` recognises it record by record."
-    )
+    envelope: Literal[
+        "auto",
+        "plain",
+        "debezium",
+        "debezium-flat",
+        "dms",
+        "fivetran",
+        "airbyte",
+        "maxwell",
+        "estuary",
+        "delta-cdf",
+    ] = Field("auto", description="The tool's format; `auto` recognises it record by record.")
     key: tuple[str, ...] = Field(
         min_length=1, description="Column, or columns, that identify a record."
     )
@@ -48,6 +58,20 @@ class ChangesSettings(Section):
     deleted: str = Field(
         DEFAULT_DELETED_COLUMN,
         description="`plain` only: column that is true when the record was deleted.",
+    )
+    table: str | None = Field(
+        None,
+        description="Only events of this table count, `name` or `schema.name`, where the envelope "
+        "says of which table an event is. Unset: all.",
+    )
+    types: dict[str, str] = Field(
+        default_factory=dict,
+        description="`debezium` and `debezium-flat`: how columns are coded that nothing in the "
+        'event tells of, such as `{ price = "decimal(2)", born = "days", seen = "micros" }`.',
+    )
+    placeholder: str = Field(
+        DEFAULT_PLACEHOLDER,
+        description="What the tool writes instead of a large value that did not change.",
     )
 
     @field_validator("key", mode="before")
@@ -68,9 +92,15 @@ class EmbeddingSettings(Section):
 
 
 class IndexSettings(Section):
-    """How vectors are compared."""
+    """How vectors are compared, and how long deletes are remembered."""
 
     metric: Literal["cosine", "l2", "dot"] = Field("cosine", description="Distance of vectors.")
+    tombstone_retention: str = Field(
+        "90 days",
+        pattern=f"{DURATION}|^forever$",
+        description="How long a deleted key is remembered, so that an older event that comes late "
+        'does not bring it back; or `"forever"`.',
+    )
 
 
 class CheckpointSettings(Section):

@@ -35,6 +35,19 @@ def create(uri: str, schema: pa.Schema, configuration: Mapping[str, str] | None 
         raise StoreError("create the Delta table", uri, error) from error
 
 
+def add_missing_columns(uri: str, schema: pa.Schema) -> None:
+    """Adds the columns that the table lacks, null in all its rows."""
+    try:
+        table = DeltaTable(uri)
+        have = {field.name for field in table.schema().fields}
+        wanted = Schema.from_arrow(schema).fields
+        lacking = [field for field in wanted if field.name not in have]
+        if lacking:
+            table.alter.add_columns(lacking)
+    except (DeltaError, OSError) as error:
+        raise StoreError("add columns to", uri, error) from error
+
+
 def scan(uri: str, columns: Sequence[str], where: str | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a table as they are now, batch by batch; none if there is no table yet."""
     if not exists(uri):
