@@ -1,7 +1,7 @@
 """The query "index": events of Bronze become rows of the index."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,14 +11,34 @@ from freshet import bronze, gold, verify
 from freshet.embedding import IndexRows, ProviderSpec, content_hash
 from freshet.embedding.chunking import Chunking
 from freshet.evolution import History, Tracker
-from freshet.layout import INDEX, Home
+from freshet.layout import INDEX, REBUILD, Home
 from freshet.pipeline import queries
 from freshet.pipeline.attributes import Attributes
 from freshet.search import Searcher
 from freshet.settings import Settings
 from freshet.sink import BatchReport, LanceSink, Probe
+from freshet.sink.commit_protocol import no_probe
 from freshet.stores.lance_tables import LanceTable
 from freshet.verify import Verdict
+
+
+@dataclass(frozen=True)
+class IndexPlace:
+    """Which table is filled, under which name in the ledger, and by which query."""
+
+    uri: str
+    sink: str = INDEX
+    query: str = INDEX
+
+    @classmethod
+    def live(cls, home: Home) -> "IndexPlace":
+        """The index that people search."""
+        return cls(home.index)
+
+    @classmethod
+    def rebuilt(cls, home: Home) -> "IndexPlace":
+        """The index that a rebuild makes beside it."""
+        return cls(home.rebuilt, REBUILD, REBUILD)
 
 
 class Index:
@@ -29,21 +49,23 @@ class Index:
         settings: Settings,
         home: Home,
         *,
-        on_batch: Callable[[BatchReport], None] | None,
-        probe: Probe,
+        place: IndexPlace | None = None,
+        on_batch: Callable[[BatchReport], None] | None = None,
+        probe: Probe = no_probe,
     ) -> None:
         self._settings = settings
         self._home = home
+        self.place = place or IndexPlace.live(home)
         self._history = History(home.schema)
         self._tracker = Tracker(self._history, settings.landing.schema_mode)
         self._rows = _index_rows(settings)
         self.failure: Exception | None = None
         """What the newest batch raised, if it failed."""
         self._sink = LanceSink(
-            home.index,
+            self.place.uri,
             ledger=home.ledger,
             pipeline=settings.pipeline.name,
-            sink=INDEX,
+            sink=self.place.sink,
             rows=self._rows,
             on_batch=on_batch,
             probe=probe,
@@ -61,9 +83,9 @@ class Index:
         self._sink.fit()
         events = bronze.read_stream(spark, self._home.bronze)
         writer = events.writeStream.foreachBatch(self._write_batch).option(
-            "checkpointLocation", self._home.checkpoint(INDEX)
+            "checkpointLocation", self._home.checkpoint(self.place.query)
         )
-        return queries.start(spark, writer.trigger(**trigger), INDEX)
+        return queries.start(spark, writer.trigger(**trigger), self.place.query)
 
     def _write_batch(self, events: DataFrame, batch_id: int) -> None:
         try:
@@ -96,7 +118,7 @@ class Index:
         """A searcher over the index as it is whenever it is asked."""
         provider = self._rows.spec
         return Searcher(
-            self._home.index,
+            self.place.uri,
             model_id=provider.describe().model_id,
             embed=lambda question: provider.load().embed([question])[0],
             attributes=None if self._settings.gold.takes_all else tuple(self._attributes().types),
@@ -105,7 +127,7 @@ class Index:
 
     def verify(self, spark: Callable[[], SparkSession]) -> Verdict:
         """Recomputes Gold from Bronze and compares it with the index, key by key."""
-        table = LanceTable.open(self._home.index, what="index")
+        table = LanceTable.open(self.place.uri, what="index")
         session = spark()
         events = session.read.format("delta").load(self._home.bronze)
         attributes = self._attributes()
