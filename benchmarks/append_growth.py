@@ -24,7 +24,8 @@ from lance import LanceDataset, LanceOperation, Session, Transaction
 from lance.fragment import write_fragments
 
 from freshet.sink import Ledger, Step
-from freshet.sink.commit_protocol import CommitProtocol, Prepared
+from freshet.sink.commit_protocol import CommitProtocol
+from freshet.sink.prepared import Prepared
 from freshet.sink.stamps import Batch, Counts
 from freshet.sink.target import Mode, Target
 from freshet.sink.tombstones import Tombstones

@@ -31,9 +31,10 @@ import pyarrow as pa
 
 from freshet.sink import Ledger, Step
 from freshet.sink.columns import PlainRows
-from freshet.sink.commit_protocol import CommitProtocol, Prepared
+from freshet.sink.commit_protocol import CommitProtocol
 from freshet.sink.parts_executor import PARTS, Part
 from freshet.sink.prepare_executor import Preparation
+from freshet.sink.prepared import Prepared
 from freshet.sink.preparing import joined
 from freshet.sink.stamps import Batch
 from freshet.sink.target import Target

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from freshet.sink import BatchReport, Ledger, Mode, Probe
 from freshet.sink.columns import PlainRows
-from freshet.sink.commit_protocol import CommitProtocol, Prepared, no_probe
+from freshet.sink.commit_protocol import CommitProtocol, no_probe
 from freshet.sink.parts_executor import PARTS, Part
 from freshet.sink.prepare_executor import Preparation
+from freshet.sink.prepared import Prepared
 from freshet.sink.preparing import joined
 from freshet.sink.stamps import Batch, Counts
 from freshet.sink.target import Target

@@ -176,8 +176,10 @@ def disturb_once(monkeypatch: pytest.MonkeyPatch, disturbance: Callable[[str], N
     plain_removal = LanceTable.removal
     calls: list[int] = []
 
-    def disturbed(table: LanceTable, addresses: tuple[int, ...]) -> object:
-        made = plain_removal(table, addresses)
+    def disturbed(
+        table: LanceTable, addresses: tuple[int, ...], where: str | None = None
+    ) -> object:
+        made = plain_removal(table, addresses, where)
         calls.append(1)
         if len(calls) == 1:
             disturbance(table.uri)

@@ -21,15 +21,12 @@ a batch.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Protocol
-
-import pyarrow as pa
+from typing import Final, Protocol
 
 from freshet.errors import StoreError, TableMissingError
 from freshet.events import emit, warn
@@ -47,6 +44,7 @@ from freshet.sink.ledger import (
     Ledger,
     announce,
 )
+from freshet.sink.prepared import Prepare, Prepared
 from freshet.sink.stamps import Batch, Counts, Found
 from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
@@ -78,33 +76,6 @@ class Probe(Protocol):
 
 def no_probe(step: Step, when: str, batch_id: int) -> None:
     """The probe of a production run."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What the executors made of a batch."""
-
-    fragments: Sequence[str] = ()
-    gone: Sequence[Any] = ()
-    """Keys whose current rows leave the table."""
-    places: Sequence[int] = ()
-    """The addresses of those rows in the version that was prepared for."""
-    deleted: Mapping[Any, str] = field(default_factory=dict)
-    """Deleted keys with the versions that deleted them."""
-    counts: Counts = field(default_factory=Counts)
-    embed_s: float = 0.0
-    write_s: float = 0.0
-    schema: pa.Schema | None = None
-    """The columns, where the batch is the whole table."""
-
-    @property
-    def changes_table(self) -> bool:
-        """Whether there is anything to commit."""
-        return bool(self.fragments or self.gone or self.schema)
-
-
-Prepare = Callable[[LanceTable, datetime], Prepared]
-"""Step 3: looks things up in a table at its version, and writes data files, as of a moment."""
 
 
 class CommitProtocol:
@@ -224,9 +195,9 @@ class CommitProtocol:
             prepared = prepare(table, attempt.started_at)
         with self._files_discarded(fence, table, prepared):
             # Nothing names the deletion files yet, so they need not wait for the burial.
-            removal = self._background.submit(table.removal, prepared.places)
+            removal = self._background.submit(table.removal, prepared.places, prepared.where)
             with self._step(Step.BURY, batch):  # 4
-                self._tombstones.bury(prepared.deleted, attempt.started_at)
+                self._tombstones.bury(prepared.deleted, attempt.started_at, prepared.floor)
             committing = time.perf_counter()
             with self._step(Step.COMMIT, batch):  # 5
                 landing = self._land(batch, fence, table, prepared, removal.result())

@@ -40,6 +40,11 @@ class Landable(Protocol):
         ...
 
     @property
+    def where(self) -> str | None:
+        """A condition by which rows leave; None if they leave by their keys."""
+        ...
+
+    @property
     def schema(self) -> pa.Schema | None:
         """The columns of the whole table; needed to overwrite it."""
         ...
@@ -109,6 +114,8 @@ class Fence:
         key = self.target.key
         if key is None:
             return None
+        if prepared.where is not None:
+            return table.removal((), prepared.where)
         return table.removal(
             table.lookup(key, prepared.gone, [key]).column(ROW_ADDRESS).to_pylist()
         )

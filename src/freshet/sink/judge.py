@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from freshet.ordering import is_filled_from_before
+
 
 class Event(NamedTuple):
     """What an event says of its key."""
@@ -23,6 +25,8 @@ class Verdict:
     """Older than what the table or a tombstone has."""
     unchanged: int
     """The very version that the table has."""
+    unsettled: tuple[int, ...] = ()
+    """Positions of stale events that may have a better value for what their record has."""
 
 
 def newest(events: Sequence[Event]) -> list[int]:
@@ -42,27 +46,30 @@ def judge(
     events: Sequence[Event],
     current: Mapping[str | int, str],
     tombstones: Mapping[str, str],
+    floor: str = "",
 ) -> Verdict:
     """Sorts the events of a batch, one a key, against the versions that are known of their keys.
 
-    An upsert must be newer than the tombstone of its key. A delete that equals the tombstone still
-    deletes: it may be the replay of a batch that crashed after its tombstones were written.
+    An upsert must be newer than the tombstone of its key, and than the floor, which is one for all
+    keys. A delete that equals the tombstone still deletes: it may be the replay of a batch that
+    crashed after its tombstones were written.
     """
-    upserts, deletes, stale, unchanged = [], [], 0, 0
+    upserts, deletes, stale, unchanged, unsettled = [], [], 0, 0, []
     for position, event in enumerate(events):
-        have, buried = current.get(event.key, ""), tombstones.get(str(event.key), "")
-        if event.is_deleted:
-            if event.version < max(have, buried):
-                stale += 1
-            else:
-                deletes.append(position)
-        elif event.version < have or event.version <= buried:
+        have = current.get(event.key, "")
+        buried = max(tombstones.get(str(event.key), ""), floor)
+        is_stale = event.version < max(have, buried)
+        if event.is_deleted and not is_stale:
+            deletes.append(position)
+        elif is_stale or event.version == buried:
             stale += 1
+            if event.version > buried and is_filled_from_before(have, event.version):
+                unsettled.append(position)
         elif event.version == have:
             unchanged += 1
         else:
             upserts.append(position)
-    return Verdict(tuple(upserts), tuple(deletes), stale, unchanged)
+    return Verdict(tuple(upserts), tuple(deletes), stale, unchanged, tuple(unsettled))
 
 
 def take_all(events: Sequence[Event]) -> Verdict:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -14,11 +14,13 @@ from freshet.errors import CommitConflictError, ModelMismatchError, SinkError
 from freshet.events import emit, warn
 from freshet.rows import RowBuilder
 from freshet.sink.columns import PlainRows, Reshaping, additions, columns_of, reshaping
-from freshet.sink.commit_protocol import CommitProtocol, Prepared, Probe, no_probe
+from freshet.sink.commit_protocol import CommitProtocol, Probe, no_probe
 from freshet.sink.copy_executor import Copying
+from freshet.sink.fence import try_to_discard
 from freshet.sink.ledger import BatchReport, Ledger
 from freshet.sink.parts_executor import Sweep
 from freshet.sink.prepare_executor import Preparation
+from freshet.sink.prepared import Prepared
 from freshet.sink.preparing import Preparing
 from freshet.sink.spark_queries import offsets_of, query_id_of
 from freshet.sink.stamps import Batch
@@ -26,8 +28,12 @@ from freshet.sink.target import Mode, Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores import lance_columns
 from freshet.stores.lance_tables import LanceTable
+from freshet.stores.sql import is_among, quoted
 
 _MAX_CONFLICTS: Final = 10
+
+Settle = Callable[[Sequence[Any]], DataFrame]
+"""The rows of a batch, with those of some keys made of more than the batch tells of them."""
 
 
 class LanceSink:
@@ -59,6 +65,7 @@ class LanceSink:
         takes_over: bool = False,
         rows: RowBuilder | None = None,
         partitions: int | None = None,
+        tombstone_retention: timedelta | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
         clock: Callable[[], datetime] = utc_now,
         probe: Probe = no_probe,
@@ -76,7 +83,7 @@ class LanceSink:
         self._on_batch = on_batch
         self._preparing = Preparing(self._target.key, partitions)
         self._columns = pa.schema([])  # those of the batch that is being written
-        self._tombstones = Tombstones.beside(uri)
+        self._tombstones = Tombstones.beside(uri, tombstone_retention)
         self._protocol = CommitProtocol(
             self._target,
             create_table=self._table,
@@ -86,21 +93,33 @@ class LanceSink:
             probe=probe,
         )
 
-    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+    def __call__(
+        self, rows: DataFrame, batch_id: int, *, floor: str = "", settle: Settle | None = None
+    ) -> None:
         """Writes one micro-batch; raises what went wrong, so that Spark sees it."""
         query_id = query_id_of(rows)
         if query_id is None:
             raise SinkError("a LanceSink is called by foreachBatch of a streaming query only")
         offsets = offsets_of(rows, query_id, batch_id)
-        self.write(rows, query_id=query_id, batch_id=batch_id, offsets=offsets)
+        self.write(
+            rows, query_id=query_id, batch_id=batch_id, offsets=offsets, floor=floor, settle=settle
+        )
 
     def write(
-        self, rows: DataFrame, *, query_id: str, batch_id: int, offsets: str | None = None
+        self,
+        rows: DataFrame,
+        *,
+        query_id: str,
+        batch_id: int,
+        offsets: str | None = None,
+        floor: str = "",
+        settle: Settle | None = None,
     ) -> BatchReport | None:
         """Writes one batch under a given query id; None if it had been written before.
 
         `offsets` says where the batch ends in its sources. A batch of a known number that ends
-        elsewhere is another batch, made anew by an older checkpoint.
+        elsewhere is another batch, made anew by an older checkpoint. Rows whose version is below
+        the `floor` leave the table, and none comes back later.
         """
         if self._rows is None:
             self._check_names(rows)
@@ -110,7 +129,7 @@ class LanceSink:
 
         def prepare(table: LanceTable, at: datetime) -> Prepared:
             is_read.append(True)
-            return self._prepare(rows, table, at)
+            return self._prepare_settled(rows, table, at, floor, settle)
 
         report = self._protocol.write(batch, prepare)
         if not is_read:
@@ -191,8 +210,26 @@ class LanceSink:
             retired=self._retired if takes_all else (),
         )
 
-    def _prepare(self, rows: DataFrame, table: LanceTable, at: datetime) -> Prepared:
-        """Step 3: one task a partition; only fragments, keys and counts come back."""
+    def _prepare_settled(
+        self, rows: DataFrame, table: LanceTable, at: datetime, floor: str, settle: Settle | None
+    ) -> Prepared:
+        """Step 3; once more with other rows if the table tells that some were not settled."""
+        prepared = self._prepare(rows, table, at, floor)
+        if prepared.unsettled and settle is not None:
+            try_to_discard(table, prepared.fragments)
+            prepared = self._prepare(settle(prepared.unsettled), table, at, floor)
+        if not floor or self._version is None:
+            return prepared
+        below = f"{self._version} < {quoted(floor)}"
+        deleted = prepared.counts.rows_deleted + table.count(below)
+        gone = f" OR {is_among(self._key, prepared.gone)}" if prepared.gone else ""
+        counts = replace(prepared.counts, rows_deleted=deleted)
+        return replace(prepared, counts=counts, floor=floor, where=below + gone)
+
+    def _prepare(
+        self, rows: DataFrame, table: LanceTable, at: datetime, floor: str = ""
+    ) -> Prepared:
+        """One task a partition; only fragments, keys and counts come back."""
         builder = self._rows or PlainRows(table.schema.remove_metadata())
         sweep = Sweep(table.uri, table.version, builder.schema)
         if self._target.mode is not Mode.UPDATE:
@@ -209,6 +246,7 @@ class LanceSink:
             deleted=self._deleted,
             builder=builder,
             at=at,
+            floor=max(floor, self._tombstones.floor()) if self._version else "",
         )
         return self._preparing.run(rows, preparation, sweep)
 

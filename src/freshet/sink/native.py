@@ -19,12 +19,13 @@ from freshet.clock import utc_now
 from freshet.errors import ContinuityError, SinkError
 from freshet.events import warn
 from freshet.sink.columns import VECTOR_SIZE, columns_of, conformed_batches
-from freshet.sink.commit_protocol import CommitProtocol, Prepared
+from freshet.sink.commit_protocol import CommitProtocol
 from freshet.sink.fence import try_to_discard
 from freshet.sink.lance_sink import fitting_table
 from freshet.sink.leases import newest_claim
 from freshet.sink.ledger import Ledger
 from freshet.sink.parts_executor import Part, write_rows
+from freshet.sink.prepared import Prepared
 from freshet.sink.preparing import joined
 from freshet.sink.spark_queries import QUERY_ID, digest
 from freshet.sink.stamps import Batch

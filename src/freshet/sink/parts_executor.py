@@ -41,6 +41,8 @@ class Part:
     """The addresses of those rows in the pinned version."""
     deleted: dict[str | int, str] = field(default_factory=dict)
     """Deleted keys with the versions that deleted them."""
+    unsettled: list[str | int] = field(default_factory=list)
+    """Keys whose stale events may have a better value for what the table has."""
     upserted: int = 0
     stale: int = 0
     unchanged: int = 0

@@ -41,6 +41,8 @@ class Preparation:
     """None: nothing is ever deleted."""
     builder: RowBuilder
     at: datetime
+    floor: str = ""
+    """Everything of a lower version is deleted."""
     is_alone: bool = False
     """Whether this is the batch's only task: it then takes a small batch and refuses others."""
 
@@ -114,7 +116,7 @@ class Preparation:
             graves = background.submit(buried, self.tombstones_uri, keys)
             found = table.lookup(self.key, keys, columns)
         have = dict(_tuples(found, self.key, self.record_version))
-        return found, judge(events, have, graves.result())
+        return found, judge(events, have, graves.result(), self.floor)
 
     def _events(self, records: pa.Table) -> list[Event]:
         for name in (self.key, self.record_version, self.deleted):
@@ -149,6 +151,7 @@ def _add_verdict(
     part.upserted += len(verdict.upserts)
     part.stale += verdict.stale
     part.unchanged += verdict.unchanged
+    part.unsettled += [events[place].key for place in verdict.unsettled]
     part.deleted |= {events[place].key: events[place].version for place in verdict.deletes}
     touched = {events[place].key for place in chain(verdict.upserts, verdict.deletes)}
     leaving = [(key, address) for key, address in current if key in touched]

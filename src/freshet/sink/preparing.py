@@ -7,10 +7,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from freshet.sink.commit_protocol import Prepared
 from freshet.sink.copy_executor import Copying
 from freshet.sink.parts_executor import PARTS, Part, Sweep
 from freshet.sink.prepare_executor import Preparation
+from freshet.sink.prepared import Prepared
 from freshet.sink.stamps import Counts
 
 _PARTS: Final = from_arrow_schema(PARTS)
@@ -75,6 +75,7 @@ def joined(parts: Sequence[Part]) -> Prepared:
         gone=tuple(key for part in parts for key in part.gone),
         places=tuple(address for part in parts for address in part.places),
         deleted={key: version for key, version in deleted.items() if version},
+        unsettled=tuple(key for part in parts for key in part.unsettled),
         counts=Counts(
             rows_in=sum(part.rows_in for part in parts),
             rows_upserted=sum(part.upserted for part in parts),

@@ -54,8 +54,29 @@ class Removal:
     """The others, with their new deletion files."""
 
 
-def removal_of(dataset: LanceDataset, addresses: Sequence[int]) -> Removal:
-    """Writes the deletion files of rows that are to leave, several fragments at a time."""
+def removal_of(
+    dataset: LanceDataset, addresses: Sequence[int], where: str | None = None
+) -> Removal | None:
+    """Writes the deletion files of rows that are to leave, by address or by condition."""
+    if where is not None:
+        return _removal_where(dataset, where)
+    return _removal_at(dataset, addresses) if addresses else None
+
+
+def _removal_where(dataset: LanceDataset, condition: str) -> Removal:
+    """A fragment at a time, so that memory does not grow with the rows that leave."""
+    emptied, thinned = [], []
+    for fragment in dataset.get_fragments():
+        left = fragment.delete(condition)
+        if left is None:
+            emptied.append(fragment.fragment_id)
+        elif left.num_deletions != fragment.num_deletions:
+            thinned.append(left)
+    return Removal(emptied, thinned)
+
+
+def _removal_at(dataset: LanceDataset, addresses: Sequence[int]) -> Removal:
+    """Several fragments at a time."""
     places: dict[int, list[int]] = {}
     for address in addresses:
         places.setdefault(address >> 32, []).append(address & 0xFFFFFFFF)

@@ -212,12 +212,10 @@ class LanceTable:
             written = write_fragments(rows, self._dataset, enable_stable_row_ids=True)
         return [json.dumps(fragment.to_json()) for fragment in written]
 
-    def removal(self, addresses: Sequence[int]) -> Removal | None:
-        """Prepares that rows leave: writes deletion files that no version names yet."""
-        if not addresses:
-            return None
+    def removal(self, addresses: Sequence[int], where: str | None = None) -> Removal | None:
+        """Prepares that rows leave, by address or condition: writes files that no version names."""
         with translating("delete rows of", self.uri):
-            return removal_of(self._dataset, addresses)
+            return removal_of(self._dataset, addresses, where)
 
     def commit(
         self, removal: Removal | None, fragments: Sequence[str], stamp: Mapping[str, str]

@@ -1,0 +1,155 @@
+"""What a record is after all its events, though tools leave out large values that did not change.
+
+An event that leaves a value out says: it is what it was. So the value is that of the record's
+newest earlier event that has it. An event that gave the record its key says under which key it was
+before, and there the search goes on. `settled` is pure, and depends on the set of events only: not
+on their order, not on how often each comes, and not on how they are cut into batches.
+
+The state of a record is as good as its events: `as_changes` gives it back as the few events that
+made it what it is.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from freshet.ordering import filled_version, version_of_event
+
+Fields = Mapping[str, str]
+"""The fields of a record, each as JSON text, so that nothing is lost on the way."""
+
+_DECODER: Final = json.JSONDecoder()
+_SPACE: Final = " \t\r\n"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One event of a key, or what is left of some in a state."""
+
+    version: str
+    is_deleted: bool = False
+    fields: Fields = field(default_factory=dict)
+    """Only those whose values are known."""
+    unavailable: frozenset[str] = frozenset()
+    """Fields whose values were left out."""
+    old_key: str | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Versions of the events that values come from, where that is not this one."""
+    is_remnant: bool = False
+    """Whether it is no event of its own, but what a state keeps of one."""
+
+    @property
+    def order(self) -> tuple[str, bool, bool]:
+        """A delete comes last on a full tie; a remnant stands for the event of its version."""
+        return (self.version, self.is_deleted, self.is_remnant)
+
+
+class Filled(NamedTuple):
+    """Where the value of a field comes from that the newest event left out."""
+
+    at: str
+    """The version at which the key has it; that of the event which brought it from an old key."""
+    source: str
+    """The version of the event that has the value."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a record is."""
+
+    version: str
+    """With the versions that left-out values come from, so that a better one counts as newer."""
+    last: Change
+    """The newest event."""
+    fields: Fields = field(default_factory=dict)
+    filled: Mapping[str, Filled] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    """Fields whose values no event has: the record must wait."""
+    lenders: frozenset[str] = frozenset()
+    """Old keys that were asked for values."""
+
+
+Histories = Mapping[str, Sequence[Change]]
+"""The changes of each key, in the order of `Change.order`."""
+
+
+def in_order(changes: Iterable[Change]) -> list[Change]:
+    """A key's changes, each once, oldest first."""
+    return sorted({change.order: change for change in changes}.values(), key=lambda one: one.order)
+
+
+def settled(key: str, histories: Histories) -> State | None:
+    """What the record of a key is; None if it has no events."""
+    own = histories.get(key, ())
+    last = next((change for change in reversed(own) if not change.is_remnant), None)
+    if last is None:
+        return None
+    if last.is_deleted:
+        return State(last.version, last)
+    lenders: set[str] = set()
+    fields, filled, missing = dict(last.fields), dict[str, Filled](), set[str]()
+    for name in sorted(last.unavailable):
+        found = _found(name, key, None, histories, lenders)
+        if found is None:
+            missing.add(name)
+        else:
+            fields[name], filled[name] = found
+    version = filled_version(last.version, [one.source for one in filled.values()])
+    return State(version, last, fields, filled, frozenset(missing), frozenset(lenders))
+
+
+def _found(
+    name: str, key: str, before: str | None, histories: Histories, lenders: set[str]
+) -> tuple[str, Filled] | None:
+    """The value that a field has under a key, before a version if one is given."""
+    for change in reversed(histories.get(key, ())):
+        if change.is_deleted or (before is not None and change.version >= before):
+            continue
+        if name in change.fields:
+            source = change.sources.get(name, change.version)
+            return change.fields[name], Filled(change.version, source)
+        if change.old_key is not None and name in change.unavailable:
+            # What the key had before this event was another record's.
+            lenders.add(change.old_key)
+            lent = _found(name, change.old_key, change.version, histories, lenders)
+            return None if lent is None else (lent[0], Filled(change.version, lent[1].source))
+    return None
+
+
+def as_changes(version: str, fields: Fields, filled: Mapping[str, Filled]) -> Iterator[Change]:
+    """A record's state as changes that lead to it, and to whatever further events make of it."""
+    known = {name: value for name, value in fields.items() if name not in filled}
+    yield Change(version_of_event(version), fields=known, unavailable=frozenset(filled))
+    for at in {where.at for where in filled.values()}:
+        sources = {name: where.source for name, where in filled.items() if where.at == at}
+        kept = {name: fields[name] for name in sources}
+        yield Change(at, fields=kept, sources=sources, is_remnant=True)
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def fields_of(record: str) -> dict[str, str]:
+    """The fields of a JSON object, each as the very text that it has there."""
+    place, fields = _skip(record, record.index("{") + 1), dict[str, str]()
+    while record[place] != "}":
+        name, place = _DECODER.raw_decode(record, place)
+        start = _skip(record, _skip(record, place) + 1)  # behind the colon
+        _, place = _DECODER.raw_decode(record, start)
+        fields[name] = record[start:place]
+        place = _skip(record, place)
+        if record[place] == ",":
+            place = _skip(record, place + 1)
+    return fields
+
+
+def record_of(fields: Fields) -> str:
+    """The JSON object of some fields."""
+    return "{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in fields.items()) + "}"
+
+
+def _skip(text: str, place: int) -> int:
+    while text[place] in _SPACE:
+        place += 1
+    return place

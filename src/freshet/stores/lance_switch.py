@@ -1,0 +1,68 @@
+"""A Lance table that becomes another one in one commit, and its versions that are kept by name."""
+
+from collections.abc import Mapping
+
+import lance
+import pyarrow as pa
+from lance import FragmentMetadata, LanceDataset, LanceOperation, Transaction
+from lance.fragment import write_fragments
+
+from freshet.stores.lance_commits import translating
+from freshet.stores.lance_tables import LanceTable
+
+
+def copy_rows(source: LanceTable, uri: str) -> list[FragmentMetadata]:
+    """Writes the rows of one version into data files of another table; no version names them yet.
+
+    The columns may be other ones than that table has. Rows that were deleted stay behind, and small
+    fragments come together. Holds a batch of rows at a time.
+    """
+    schema = source.schema.remove_metadata()
+    rows = pa.RecordBatchReader.from_batches(
+        schema, source.read(schema.names, source.fragment_ids)
+    )
+    with translating("write data files of", uri):
+        # "overwrite" is about the columns: the files need not have those of the table.
+        written: list[FragmentMetadata] = write_fragments(
+            rows, lance.dataset(uri), mode="overwrite", enable_stable_row_ids=True
+        )
+    return written
+
+
+def replace_all(
+    table: LanceTable,
+    schema: pa.Schema,
+    metadata: Mapping[str, str],
+    fragments: list[FragmentMetadata],
+    stamp: Mapping[str, str],
+) -> int:
+    """One commit: these columns, this metadata and these rows are the table from now on.
+
+    Raises `CommitConflictError` if anything was committed since the table's version, and then
+    nothing has changed. Any other error leaves open whether the commit landed.
+    """
+    operation = LanceOperation.Overwrite(schema.with_metadata(dict(metadata)), fragments)
+    transaction = Transaction(table.version, operation, transaction_properties=dict(stamp))
+    with translating("replace", table.uri):
+        dataset = lance.dataset(table.uri, version=table.version)
+        # Without retries Lance overwrites only what it was told to read.
+        return int(LanceDataset.commit(dataset, transaction, max_retries=0).version)
+
+
+def tags(uri: str) -> dict[str, int]:
+    """The versions that have a name, and so are kept by every cleanup."""
+    with translating("read the tags of", uri):
+        return {name: int(tag["version"]) for name, tag in lance.dataset(uri).tags.list().items()}
+
+
+def tag(uri: str, name: str, version: int) -> None:
+    """Gives a version a name; another version loses it."""
+    with translating("tag a version of", uri):
+        known = lance.dataset(uri).tags
+        (known.update if name in known.list() else known.create)(name, version)
+
+
+def untag(uri: str, name: str) -> None:
+    """The version of this name can be cleaned up from now on."""
+    with translating("remove a tag of", uri):
+        lance.dataset(uri).tags.delete(name)
