@@ -131,6 +131,15 @@ TOMBSTONES = pa.schema(
     [("key", pa.string()), ("record_version", pa.string()), ("deleted_at", UTC_TIME)]
 )
 
+WATCHED = pa.schema(
+    [
+        ("key", pa.string()),  # an event of this key …
+        ("dependent", pa.string()),  # … may tell something of this record
+        ("reason", pa.string()),  # held: it waits for a value; lent: it has one of the key's
+        ("since", UTC_TIME),
+    ]
+)
+
 ATTRIBUTE_TYPES: Mapping[str, pa.DataType] = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -154,16 +163,28 @@ JSON_KINDS: Mapping[str, str | None] = {
 }
 """The types of JSON values: Spark's names → ours."""
 
-INDEX_COLUMNS = ("key", "chunk", "text", "vector", "record_version", "content_hash", "updated_at")
 RESCUED = "rescued"
 """The index column of values that are not of their attribute's type."""
+IMAGE = "row_image"
+"""The index column of a record's values as its events tell them, in the record's first row. Only
+for tools that may leave them out later."""
+FILLED = "row_filled"
+"""The index column that says which of those values come from which earlier event."""
+IMAGES = (IMAGE, FILLED)
+INDEX_COLUMNS = (
+    *("key", "chunk", "text", "vector", "record_version", "content_hash", "updated_at"),
+    *IMAGES,
+)
 ALL_ATTRIBUTES = "*"
 ATTRIBUTES_KEY = "freshet.attributes"
 """Where a table's metadata says that its attributes are all columns of the records."""
 
 
-def index(dimension: int, attributes: Mapping[str, str]) -> pa.Schema:
+def index(
+    dimension: int, attributes: Mapping[str, str], *, keeps_images: bool = False
+) -> pa.Schema:
     """The columns of an index: fixed ones around the attributes (name → type)."""
+    images = [pa.field(name, pa.string()) for name in IMAGES] if keeps_images else []
     return pa.schema(
         [
             pa.field("key", pa.string(), nullable=False),
@@ -174,6 +195,7 @@ def index(dimension: int, attributes: Mapping[str, str]) -> pa.Schema:
             pa.field("record_version", pa.string(), nullable=False),
             pa.field("content_hash", pa.string()),
             pa.field("updated_at", UTC_TIME),
+            *images,
         ]
     )
 

@@ -39,6 +39,12 @@ def _quoted(name: str) -> str:
     raise SettingsError(f"a column name may not hold both kinds of quotes or a backslash: {name}")
 
 
+def literal(text: str) -> str:
+    """A text as a literal of Spark's SQL."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def with_columns(rows: DataFrame, **columns: Column) -> DataFrame:
     """Adds columns as a step of its own, so that what is used twice is computed once.
 

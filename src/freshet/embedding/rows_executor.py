@@ -8,6 +8,7 @@ from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from freshet import schemas
 from freshet.embedding.chunking import Chunking
@@ -39,12 +40,16 @@ class IndexRows:
     attributes: Mapping[str, str] = field(default_factory=dict)
     takes_all: bool = False
     """Whether the attributes are all columns of the records, and so change with them."""
+    keeps_images: bool = False
+    """Whether the values that records are made of are kept beside them."""
     needs: tuple[str, ...] = ("content_hash",)
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the index."""
-        return schemas.index(self.spec.describe().dimension, self.attributes)
+        return schemas.index(
+            self.spec.describe().dimension, self.attributes, keeps_images=self.keeps_images
+        )
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -116,11 +121,19 @@ class IndexRows:
             "content_hash": pa.array(pieces.hashes, pa.string()),
             "updated_at": pa.repeat(pa.scalar(at, schemas.UTC_TIME), len(pieces.texts)),
         }
+        if self.keeps_images:
+            first = pa.array([number == 0 for number in pieces.numbers])
+            made |= {name: _only(taken.column(name), first) for name in schemas.IMAGES}
         columns = [
             made[name] if name in made else taken.column(name).cast(schema.field(name).type)
             for name in schema.names
         ]
         return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _only(values: pa.ChunkedArray, where: pa.Array) -> pa.ChunkedArray:
+    """The values in some rows, and null in all others."""
+    return pc.if_else(where, values, pa.scalar(None, pa.string()))
 
 
 def _known_vectors(

@@ -1,7 +1,19 @@
 """Gold: the latest non-deleted version of every record, and what of it goes into the index."""
 
 from freshet.gold.attributes import Attribute, Taken, listed
-from freshet.gold.project import project
+from freshet.gold.project import Images, project
+from freshet.gold.watched import HELD, LENT, Watch, Watched
 from freshet.ordering import latest
 
-__all__ = ["Attribute", "Taken", "latest", "listed", "project"]
+__all__ = [
+    "HELD",
+    "LENT",
+    "Attribute",
+    "Images",
+    "Taken",
+    "Watch",
+    "Watched",
+    "latest",
+    "listed",
+    "project",
+]

@@ -108,7 +108,7 @@ def _made(one: Attribute, image: str, field: str) -> str:
         )
         is_expected = _any(_covers(taken) for taken in one.takes)
     since = f"seq >= {one.since}" if one.since else "true"
-    name = _literal(json.dumps(one.name, ensure_ascii=False) + ":")
+    name = variants.literal(json.dumps(one.name, ensure_ascii=False) + ":")
     return (
         f"struct(CASE WHEN {fits} AND {since} THEN {value} END AS value, "
         f"CASE WHEN {field}.kind != 'VOID' AND {is_expected} AND NOT {fits} "
@@ -140,9 +140,4 @@ def _any(conditions: Iterable[str]) -> str:
 
 
 def _get(variant: str, path: str, kind: str) -> str:
-    return f"try_variant_get({variant}, {_literal(path)}, '{kind}')"
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return f"try_variant_get({variant}, {variants.literal(path)}, '{kind}')"

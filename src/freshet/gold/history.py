@@ -10,8 +10,8 @@ made it what it is.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from freshet.ordering import filled_version, version_of_event
@@ -65,7 +65,9 @@ class State:
     fields: Fields = field(default_factory=dict)
     filled: Mapping[str, Filled] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
-    """Fields whose values no event has: the record must wait."""
+    """Fields whose values no event has: the record cannot be made."""
+    waits: bool = False
+    """Whether a newer event waits for a value."""
     lenders: frozenset[str] = frozenset()
     """Old keys that were asked for values."""
 
@@ -80,31 +82,49 @@ def in_order(changes: Iterable[Change]) -> list[Change]:
 
 
 def settled(key: str, histories: Histories) -> State | None:
-    """What the record of a key is; None if it has no events."""
-    own = histories.get(key, ())
-    last = next((change for change in reversed(own) if not change.is_remnant), None)
-    if last is None:
-        return None
-    if last.is_deleted:
-        return State(last.version, last)
+    """What the record of a key is; None if it has no events.
+
+    That is what its newest event says for which all values are there. One that must wait counts as
+    if it had not come yet.
+    """
+    waits = False
+    newest = None
+    for change in reversed(histories.get(key, ())):
+        if change.is_remnant:
+            continue
+        state = _after(change, key, histories)
+        if not state.missing:
+            return replace(state, waits=waits)
+        newest, waits = newest or state, True
+    return newest and replace(newest, waits=True)
+
+
+def _after(event: Change, key: str, histories: Histories) -> State:
+    """What a record is after an event, and which of its values no event has."""
+    if event.is_deleted:
+        return State(event.version, event)
     lenders: set[str] = set()
-    fields, filled, missing = dict(last.fields), dict[str, Filled](), set[str]()
-    for name in sorted(last.unavailable):
-        found = _found(name, key, None, histories, lenders)
+    fields, filled, missing = dict(event.fields), dict[str, Filled](), set[str]()
+    for name in sorted(event.unavailable):
+        found = _found(name, key, lambda version: version <= event.version, histories, lenders)
         if found is None:
             missing.add(name)
         else:
             fields[name], filled[name] = found
-    version = filled_version(last.version, [one.source for one in filled.values()])
-    return State(version, last, fields, filled, frozenset(missing), frozenset(lenders))
+    version = filled_version(event.version, [one.source for one in filled.values()])
+    return State(version, event, fields, filled, frozenset(missing), lenders=frozenset(lenders))
 
 
 def _found(
-    name: str, key: str, before: str | None, histories: Histories, lenders: set[str]
+    name: str,
+    key: str,
+    is_early: Callable[[str], bool],
+    histories: Histories,
+    lenders: set[str],
 ) -> tuple[str, Filled] | None:
-    """The value that a field has under a key, before a version if one is given."""
+    """The value that a field has under a key, by the changes whose versions are early enough."""
     for change in reversed(histories.get(key, ())):
-        if change.is_deleted or (before is not None and change.version >= before):
+        if change.is_deleted or not is_early(change.version):
             continue
         if name in change.fields:
             source = change.sources.get(name, change.version)
@@ -112,8 +132,9 @@ def _found(
         if change.old_key is not None and name in change.unavailable:
             # What the key had before this event was another record's.
             lenders.add(change.old_key)
-            lent = _found(name, change.old_key, change.version, histories, lenders)
-            return None if lent is None else (lent[0], Filled(change.version, lent[1].source))
+            moved = change.version
+            lent = _found(name, change.old_key, lambda one: one < moved, histories, lenders)
+            return None if lent is None else (lent[0], Filled(moved, lent[1].source))
     return None
 
 

@@ -1,13 +1,44 @@
 """What is taken of a record: key and version, the text to embed, and typed attributes."""
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from freshet import variants
+from freshet import schemas, variants
 from freshet.gold.attributes import Attribute, columns, listed, rescued, with_values
+
+
+@dataclass(frozen=True)
+class Images:
+    """Which values of a record are kept as they were told."""
+
+    needed: frozenset[str] | None
+    """Fields that text and attributes are made of; None: all."""
+    envelopes: frozenset[str]
+    """Envelopes that may leave values out."""
+
+    def columns(self, given: Sequence[str]) -> list[str]:
+        """The columns `image` and `filled`, as SQL over rows with `__image`."""
+        whole = "coalesce(record, raw)" if self.needed is None else self._of_fields(self.needed)
+        names = ", ".join(variants.literal(name) for name in sorted(self.envelopes))
+        filled = schemas.FILLED if schemas.FILLED in given else "CAST(NULL AS STRING)"
+        return [
+            f"CASE WHEN envelope IN ({names}) AND NOT is_deleted THEN {whole} END "
+            f"AS {schemas.IMAGE}",
+            f"{filled} AS {schemas.FILLED}",
+        ]
+
+    @staticmethod
+    def _of_fields(names: Iterable[str]) -> str:
+        pairs = (
+            f"{variants.literal(name)}, "
+            f"try_variant_get(__image, {variants.literal(variants.path(name))}, 'variant')"
+            for name in sorted(names)
+        )
+        return f"to_json(named_struct({', '.join(pairs)}))"
 
 
 def project(
@@ -17,13 +48,15 @@ def project(
     template: str | None = None,
     attributes: Mapping[str, str] | Sequence[Attribute] = (),
     with_rescued: bool = False,
+    images: Images | None = None,
 ) -> DataFrame:
     """Changes as records: `key`, `record_version`, `is_deleted`, `text`, and the attributes.
 
     Pure. Events in quarantine and events without a key are left out. The text is the values of the
     `text` columns, one a line, or the filled `template`; a value that is absent counts as empty.
     A value that is not of its attribute's type is null there; `with_rescued` keeps it in a column
-    of its own.
+    of its own; with `images`, the values are kept as they were told, of tools that may leave them
+    out later.
     """
     chosen = listed(attributes) if isinstance(attributes, Mapping) else list(attributes)
     usable = changes.where(F.col("error").isNull() & F.col("key").isNotNull())
@@ -37,6 +70,7 @@ def project(
         "__text AS text",
         *columns(chosen),
         *([rescued(chosen)] if with_rescued else []),
+        *([] if images is None else images.columns(changes.columns)),
     )
 
 

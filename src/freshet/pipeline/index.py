@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,14 +12,22 @@ from freshet import bronze, gold, verify
 from freshet.embedding import IndexRows, ProviderSpec, content_hash
 from freshet.embedding.chunking import Chunking
 from freshet.evolution import History, Tracker
+from freshet.gold import Images
 from freshet.layout import INDEX, REBUILD, Home
 from freshet.pipeline import queries
 from freshet.pipeline.attributes import Attributes
+from freshet.pipeline.settling import (
+    LEAVING_OUT,
+    BatchSettling,
+    needed_fields,
+    settled_gold,
+)
 from freshet.search import Searcher
-from freshet.settings import Settings
+from freshet.settings import FOREVER, Settings
 from freshet.sink import BatchReport, LanceSink, Probe
 from freshet.sink.commit_protocol import no_probe
 from freshet.stores.lance_tables import LanceTable
+from freshet.units import seconds_of
 from freshet.verify import Verdict
 
 
@@ -59,6 +68,12 @@ class Index:
         self._history = History(home.schema)
         self._tracker = Tracker(self._history, settings.landing.schema_mode)
         self._rows = _index_rows(settings)
+        self._needed = needed_fields(settings)
+        self._settling = BatchSettling(
+            settings,
+            self.place.uri,
+            lambda spark: spark.read.format("delta").load(home.bronze),
+        )
         self.failure: Exception | None = None
         """What the newest batch raised, if it failed."""
         self._sink = LanceSink(
@@ -67,6 +82,7 @@ class Index:
             pipeline=settings.pipeline.name,
             sink=self.place.sink,
             rows=self._rows,
+            tombstone_retention=_retention(settings.index.tombstone_retention),
             on_batch=on_batch,
             probe=probe,
         )
@@ -92,7 +108,13 @@ class Index:
             schema = self._tracker.follow(events, batch_id)
             attributes = Attributes.of(self._settings.gold, schema)
             self._use(attributes)
-            self._sink(self._records(events, attributes), batch_id)
+            with self._settling.batch(events) as batch:
+                self._sink(
+                    self._records(batch.changes(), attributes),
+                    batch_id,
+                    floor=batch.floor,
+                    settle=lambda keys: self._records(batch.changes(keys), attributes),
+                )
         except Exception as error:
             self.failure = error
             raise
@@ -112,6 +134,7 @@ class Index:
             template=chosen.template,
             attributes=attributes.projected,
             with_rescued=chosen.rescues,
+            images=Images(self._needed, LEAVING_OUT) if self._rows.keeps_images else None,
         )
 
     def searcher(self) -> Searcher:
@@ -131,7 +154,7 @@ class Index:
         session = spark()
         events = session.read.format("delta").load(self._home.bronze)
         attributes = self._attributes()
-        gold_records = gold.latest(self._records(events, attributes))
+        gold_records = self._records(settled_gold(events, self._needed), attributes)
         return verify.compare(
             verify.expected(gold_records, tuple(attributes.types), self._rows.pieces_of),
             verify.actual(session, table, attributes.types, content_hash),
@@ -143,4 +166,13 @@ def _index_rows(settings: Settings) -> IndexRows:
     window = spec.describe().window_tokens
     tokens = min(settings.gold.chunk_tokens or window, window)
     overlap = min(settings.gold.chunk_overlap, tokens // 2)
-    return IndexRows(spec, Chunking(tokens, overlap), takes_all=settings.gold.takes_all)
+    return IndexRows(
+        spec,
+        Chunking(tokens, overlap),
+        takes_all=settings.gold.takes_all,
+        keeps_images=settings.changes.envelope in {"auto", *LEAVING_OUT},
+    )
+
+
+def _retention(duration: str) -> timedelta | None:
+    return None if duration == FOREVER else timedelta(seconds=seconds_of(duration))

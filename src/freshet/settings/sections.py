@@ -9,6 +9,7 @@ from freshet.units import DURATION
 
 DEFAULT_VERSION_COLUMN = "record_version"
 DEFAULT_DELETED_COLUMN = "is_deleted"
+FOREVER = "forever"
 DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 
 
@@ -97,7 +98,7 @@ class IndexSettings(Section):
     metric: Literal["cosine", "l2", "dot"] = Field("cosine", description="Distance of vectors.")
     tombstone_retention: str = Field(
         "90 days",
-        pattern=f"{DURATION}|^forever$",
+        pattern=f"{DURATION}|^{FOREVER}$",
         description="How long a deleted key is remembered, so that an older event that comes late "
         'does not bring it back; or `"forever"`.',
     )

@@ -206,8 +206,8 @@ class LanceSink:
             table.uri,
             table.schema,
             rows.schema,
-            optional=rows.schema.names if takes_all else (schemas.RESCUED,),
-            retired=self._retired if takes_all else (),
+            optional=rows.schema.names if takes_all else (schemas.RESCUED, *schemas.IMAGES),
+            retired=(*(self._retired if takes_all else ()), *schemas.IMAGES),
         )
 
     def _prepare_settled(
