@@ -6,107 +6,179 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from freshet import variants
-from freshet.changes import versions
-from freshet.changes.envelope import TOMBSTONE, Chosen, Envelope, Marks, change, key_of
+from freshet.changes import debezium_position, decoding, mongodb, unavailable, versions, wrapper
+from freshet.changes.envelope import (
+    OTHER,
+    TOMBSTONE,
+    TRUNCATE,
+    WITHOUT_KEY,
+    Chosen,
+    Envelope,
+    Marks,
+    change,
+    is_of_table,
+    key_of_texts,
+)
 
 _WITH_AFTER: Final = ("c", "u", "r")
 _DELETE: Final = "d"
+_OPS: Final = {"t": TRUNCATE, "m": OTHER}
+
+_OF_SOURCE: Final = (*debezium_position.FIELDS, "db", "schema", "table", "collection")
+_EVENT: Final = (
+    "struct<op:string,before:variant,after:variant,"
+    f"source:struct<{','.join(f'`{name}`:string' for name in _OF_SOURCE)}>,"
+    "transaction:struct<total_order:string>,"
+    "status:string,event_count:variant,ddl:variant,tableChanges:variant,ts_ms:string>"
+)
+"""All that is looked at, taken out in one pass: looking up one field reads the names of all."""
+_COLUMNS_IN: Final = f"array<struct<field:string,fields:{decoding.COLUMNS}>>"
 
 
 def _recognise(value: Column) -> Column:
-    """Whether a record looks like a Debezium event or a tombstone."""
-    event = _event(value)
-    is_event = variants.text(event, "op").isNotNull() & variants.field(event, "source").isNotNull()
-    return F.coalesce(F.is_variant_null(event) | is_event, F.lit(False))
+    """Whether a record is a Debezium event, a tombstone, or says where a transaction begins."""
+    inside = F.try_variant_get(wrapper.body_of(value), "$", _EVENT)
+    found = wrapper.is_empty(value) | _is_event(inside) | _is_of_transaction(inside)
+    bare = variants.field(value, "op").isNotNull() & variants.field(value, "source").isNotNull()
+    return F.when(bare, F.lit(True)).otherwise(F.coalesce(found, F.lit(False)))
+
+
+def _is_event(event: Column) -> Column:
+    has_op = event["op"].isNotNull() | event["ddl"].isNotNull() | event["tableChanges"].isNotNull()
+    return event["source"].isNotNull() & has_op
+
+
+def _is_of_transaction(event: Column) -> Column:
+    return event["status"].isin("BEGIN", "END") & event["event_count"].isNotNull()
 
 
 def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
     """Opens the event, so that its parts are looked up once."""
-    opened = variants.with_columns(rows, __event=_event(value))
-    event = F.col("__event")
-    op = F.when(F.is_variant_null(event), TOMBSTONE).otherwise(variants.text(event, "op"))
-    image = F.when(variants.text(event, "op") == _DELETE, variants.field(event, "before"))
-    return variants.with_columns(
-        opened,
-        __op=op,
-        __image=F.coalesce(image, variants.field(event, "after")),
-        __source=variants.field(event, "source"),
-        __order=versions.whole(variants.text(event, "transaction", "total_order")),
-        __sequence=F.try_parse_json(variants.text(event, "source", "sequence")),
+    rows = variants.with_columns(
+        rows,
+        __dbz_value=wrapper.value_of(value),
+        __dbz_beside=wrapper.key_in(value),
+        __dbz_header=wrapper.old_key_header(value),
     )
+    rows = variants.with_columns(rows, __dbz_body=wrapper.payload_of(F.col("__dbz_value")))
+    rows = variants.with_columns(rows, __dbz=F.try_variant_get(F.col("__dbz_body"), "$", _EVENT))
+    rows = variants.with_columns(rows, __dbz_op=_op(chosen), __dbz_image=_image())
+    as_json = F.when(_has_image(), F.to_json(F.col("__dbz_image")))
+    rows = variants.with_columns(
+        rows, __dbz_json=as_json, __dbz_kinds=_kinds(chosen), __dbz_parts=_parts(chosen)
+    )
+    return variants.with_columns(rows, __dbz_key=_key(chosen))
 
 
 def _understand(value: Column, chosen: Chosen) -> Column:
-    """Inserts, updates, snapshot reads, deletes and tombstones as changes."""
+    """Inserts, updates, snapshot reads, deletes, truncates and tombstones as changes."""
+    op, as_json = F.col("__dbz_op"), F.col("__dbz_json")
+    is_deleted = F.coalesce(op.isin(_DELETE, TRUNCATE), F.lit(False))
+    order = versions.whole(F.col("__dbz.transaction.total_order"))
+    old_key = wrapper.old_key(F.col("__dbz_header"), chosen.key)
     return change(
-        key=key_of(F.col("__image"), chosen.key),
-        op=F.col("__op"),
-        is_deleted=F.coalesce(F.col("__op") == _DELETE, F.lit(False)),
-        position=versions.composed(_position(), F.col("__order")),
-        error=_error(F.col("__op"), F.col("__image")),
-        changed_at=F.timestamp_millis(_source("ts_ms").try_cast("bigint")),
-        record=F.to_json(F.col("__image")),
-    )
-
-
-def _event(value: Column) -> Column:
-    """The event itself: bare, below `payload`, or below `value` (there perhaps as text)."""
-    wrapped = variants.field(value, "value")
-    unwrapped = F.when(
-        variants.field(value, "key").isNotNull() & wrapped.isNotNull(),
-        F.coalesce(F.try_parse_json(variants.text(value, "value")), wrapped),
-    ).otherwise(value)
-    return F.coalesce(variants.field(unwrapped, "payload"), unwrapped)
-
-
-def _error(op: Column, image: Column) -> Column:
-    has_image = F.coalesce(~F.is_variant_null(image), F.lit(False))
-    known = op.isin(*_WITH_AFTER, _DELETE, TOMBSTONE)
-    return (
-        F.when(op.isNull(), F.lit("not a Debezium event: there is no op"))
-        .when(~known, F.concat(F.lit("the Debezium op "), op, F.lit(" is not understood")))
-        .when((op == _DELETE) & ~has_image, F.lit("a Debezium delete without before"))
-        .when((op != TOMBSTONE) & ~has_image, F.lit("a Debezium event without after"))
+        key=F.col("__dbz_key"),
+        op=op,
+        is_deleted=is_deleted,
+        position=versions.composed(debezium_position.position(_source), order),
+        error=_error(),
+        changed_at=versions.since_1970(_source("ts_ms"), per_second=1_000),
+        record=_record(),
+        old_key=F.when((op == "c") & (old_key != F.col("__dbz_key")), old_key),
+        unavailable=F.when(
+            op.isin(*_WITH_AFTER), unavailable.fields_with(chosen.placeholder, as_json)
+        ),
     )
 
 
 def _source(name: str) -> Column:
-    return variants.text(F.col("__source"), name)
+    return F.col(f"__dbz.source.{name}")
 
 
-def _position() -> Column:
-    """Three components whatever the source, so that positions of one stream compare."""
-    commit_lsn, lsn = (
-        F.try_variant_get(F.col("__sequence"), f"$[{part}]", "string") for part in (0, 1)
-    )
-    nothing = F.lit(None).cast("string")
-    postgres = versions.composed(
-        versions.whole(commit_lsn), versions.whole(F.coalesce(lsn, _source("lsn"))), nothing
-    )
-    mysql = versions.composed(
-        versions.words(_source("file")),
-        versions.whole(_source("pos")),
-        versions.whole(_source("row")),
-    )
-    sql_server = versions.composed(
-        versions.words(_source("commit_lsn")),
-        versions.words(_source("change_lsn")),
-        versions.whole(_source("event_serial_no")),
-    )
+def _op(chosen: Chosen) -> Column:
+    """What an event is; of another table, or about something else than rows, it is `OTHER`."""
+    event, op = F.col("__dbz"), F.col("__dbz.op")
+    schema = F.coalesce(_source("schema"), _source("db"))
+    table = F.coalesce(_source("table"), _source("collection"))
+    is_heartbeat = event["source"].isNull() & event["ts_ms"].isNotNull()
+    about_rows = F.when(~is_of_table(chosen, schema, table), F.lit(OTHER))
+    for coded, meant in _OPS.items():
+        about_rows = about_rows.when(op == coded, F.lit(meant))
+    other = F.coalesce(_is_of_transaction(event) | is_heartbeat | _is_event(event), F.lit(False))
     return (
-        F.when(F.coalesce(lsn, _source("lsn")).isNotNull(), postgres)
-        .when(_source("pos").isNotNull(), mysql)
-        .when(_source("commit_lsn").isNotNull(), sql_server)
-        .otherwise(versions.composed(versions.whole(_source("ts_ms")), nothing, nothing))
+        F.when(op.isNotNull(), about_rows.otherwise(op))
+        .when(F.is_variant_null(F.col("__dbz_body")), F.lit(TOMBSTONE))
+        .when(other, F.lit(OTHER))
+    )
+
+
+def _image() -> Column:
+    event = F.col("__dbz")
+    image = F.when(event["op"] == _DELETE, event["before"]).otherwise(event["after"])
+    # MongoDB's documents are texts.
+    document = F.try_parse_json(F.try_variant_get(image, "$", "string"))
+    return F.when(_source("collection").isNotNull(), document).otherwise(image)
+
+
+def _has_image() -> Column:
+    image, op = F.col("__dbz_image"), F.col("__dbz_op")
+    return op.isin(*_WITH_AFTER, _DELETE) & F.coalesce(~F.is_variant_null(image), F.lit(False))
+
+
+def _kinds(chosen: Chosen) -> Column:
+    fields = F.try_variant_get(F.col("__dbz_value"), "$['schema']['fields']", _COLUMNS_IN)
+    place = F.nullif(F.array_position(fields["field"], "after"), F.lit(0)).cast("int")
+    return decoding.kinds_of(F.try_element_at(fields["fields"], place), chosen.types)
+
+
+def _parts(chosen: Chosen) -> Column:
+    """The key's columns: from the image, else from the key that stands beside the event."""
+    image, beside = F.col("__dbz_image"), F.col("__dbz_beside")
+    of_row = [
+        F.coalesce(variants.field(image, name), variants.field(beside, name)) for name in chosen.key
+    ]
+    if not mongodb.is_id(chosen.key):
+        return F.array(*of_row)
+    of_document = mongodb.id_of(image, beside)
+    return F.array(F.when(_source("collection").isNotNull(), of_document).otherwise(of_row[0]))
+
+
+def _key(chosen: Chosen) -> Column:
+    texts = [
+        decoding.readable(F.col("__dbz_parts")[place], chosen.types.get(name))
+        for place, name in enumerate(chosen.key)
+    ]
+    return F.when(~F.col("__dbz_op").isin(*WITHOUT_KEY), key_of_texts(texts))
+
+
+def _record() -> Column:
+    fields = F.try_variant_get(F.col("__dbz_image"), "$", "map<string,variant>")
+    decoded = decoding.decoded(fields, F.col("__dbz_json"), F.col("__dbz_kinds"))
+    is_document = _source("collection").isNotNull()
+    return F.when(is_document, mongodb.readable(F.col("__dbz_json"))).otherwise(decoded)
+
+
+def _error() -> Column:
+    op, has_image = F.col("__dbz_op"), F.col("__dbz_json").isNotNull()
+    known = op.isin(*_WITH_AFTER, _DELETE, *WITHOUT_KEY)
+    without_before = (op == _DELETE) & ~has_image & F.col("__dbz_key").isNull()
+    return (
+        F.when(op.isNull(), F.lit("not a Debezium event: there is no op"))
+        .when(~known, F.concat(F.lit("the Debezium op "), op, F.lit(" is not understood")))
+        .when(without_before, F.lit("a Debezium delete without before"))
+        .when(op.isin(*_WITH_AFTER) & ~has_image, F.lit("a Debezium event without after"))
     )
 
 
 DEBEZIUM: Final = Envelope(
     name="debezium",
     guarantee="Events of one key are ordered by the source's own position (Postgres: the two "
-    "numbers of `source.sequence`, never the LSN alone; MySQL: binlog file, position and row; SQL "
-    "Server: commit and change LSN; else the source's time), then by the order inside the "
-    "transaction, then by arrival.",
+    "numbers of `source.sequence`, never the LSN alone; MySQL: number of the binlog file, position "
+    "and row; SQL Server: commit and change LSN; Oracle: SCN of the commit, SCN and place in the "
+    "redo log; MongoDB: time and ordinal; else the source's time), then by the order inside the "
+    "transaction (`transaction.total_order`, if the connector is told to give it), then by "
+    "arrival. A snapshot's row stands where the log stood when the snapshot began, or before all "
+    "changes if the connector does not say where: so it never beats a change that came after it.",
     marks=Marks(
         tuple(
             tuple((*way, name) for name in ("op", "source"))

@@ -131,7 +131,11 @@ def _text(column: Column | None) -> Column:
 
 def key_of(image: Column, key: Sequence[str]) -> Column:
     """One column's text, or several columns' texts as a JSON array; null if any is missing."""
-    parts = [variants.text(image, name) for name in key]
+    return key_of_texts([variants.text(image, name) for name in key])
+
+
+def key_of_texts(parts: Sequence[Column]) -> Column:
+    """The same, of the columns' texts."""
     if len(parts) == 1:
         return parts[0]
     has_all = reduce(lambda left, right: left & right, (part.isNotNull() for part in parts))

@@ -9,14 +9,25 @@ from pyspark.sql import functions as F
 
 from freshet import schemas, variants
 from freshet.changes import versions
+from freshet.changes.airbyte import AIRBYTE
 from freshet.changes.debezium import DEBEZIUM
+from freshet.changes.debezium_flat import DEBEZIUM_FLAT
+from freshet.changes.decoding import check_types
+from freshet.changes.delta_cdf import DELTA_CDF
+from freshet.changes.dms import DMS
 from freshet.changes.envelope import TOMBSTONE, WITHOUT_KEY, Chosen, Envelope, missing_key
+from freshet.changes.estuary import ESTUARY
+from freshet.changes.fivetran import FIVETRAN
+from freshet.changes.maxwell import MAXWELL
 from freshet.changes.plain import PLAIN
 from freshet.errors import SettingsError
 from freshet.settings import DEFAULT_DELETED_COLUMN, DEFAULT_PLACEHOLDER
 
 AUTO: Final = "auto"
-ENVELOPES: Final[Mapping[str, Envelope]] = {one.name: one for one in (DEBEZIUM, PLAIN)}
+ENVELOPES: Final[Mapping[str, Envelope]] = {
+    one.name: one
+    for one in (DEBEZIUM, DEBEZIUM_FLAT, DELTA_CDF, ESTUARY, AIRBYTE, FIVETRAN, MAXWELL, DMS, PLAIN)
+}
 """In the order in which `auto` tries them; what nothing else recognises is plain."""
 
 
@@ -39,6 +50,7 @@ def normalise(
     if envelope != AUTO and envelope not in ENVELOPES:
         known = ", ".join((AUTO, *ENVELOPES))
         raise SettingsError(f'the envelope "{envelope}" is not one of {known}')
+    check_types(types or {})
     chosen = Chosen(tuple(key), version, deleted, table, types or {}, placeholder)
     unread = F.col("error") if "error" in events.columns else F.lit(None).cast("string")
     parsed = variants.with_columns(
@@ -59,9 +71,10 @@ def _as(rows: DataFrame, name: str, chosen: Chosen) -> DataFrame:
 
 def _recognised(rows: DataFrame, chosen: Chosen) -> DataFrame:
     """Each record by the envelope that it looks like; others cost it nothing."""
-    name, value = F.col("__envelope"), F.col("__value")
+    name, value = F.col("__recognised"), F.col("__value")
     *marked, otherwise = ENVELOPES.values()
-    rows = variants.with_columns(rows, __envelope=_first_that_recognises(marked, otherwise, value))
+    found = _first_that_recognises(marked, otherwise, value)
+    rows = variants.with_columns(rows, __recognised=found)
     for one in ENVELOPES.values():
         if one.prepare is not None:
             rows = one.prepare(rows, F.when(name == one.name, value), chosen)
@@ -71,8 +84,15 @@ def _recognised(rows: DataFrame, chosen: Chosen) -> DataFrame:
         F.when(name == marked[0].name, marked[0].understand(value, chosen)),
     )
     return variants.with_columns(
-        rows, __change=change.otherwise(otherwise.understand(value, chosen))
+        rows,
+        __change=change.otherwise(otherwise.understand(value, chosen)),
+        __envelope=_compiled_in_parts(name),
     )
+
+
+def _compiled_in_parts(column: Column) -> Column:
+    """The same value. A step with it is compiled method by method, not as one beyond 64 KB."""
+    return F.transform(F.array(column), lambda same: same)[0]
 
 
 def _first_that_recognises(
