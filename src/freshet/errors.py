@@ -9,6 +9,8 @@
     ├── SchemaMismatchError        the table's columns do not fit what is to be written
     ├── SchemaError                what is asked of the records' schema cannot be done
     │   └── SchemaChangedError     the records have a new column or type, and that is to stop
+    ├── RebuildActiveError         another rebuild of the index is under way
+    ├── IndexRebuiltError          the index was rebuilt while a run was writing it
     ├── StoreError                 a storage call failed
     │   ├── VersionMissingError    a version of a table was cleaned away
     │   └── CommitConflictError    another commit came first: reopen and try again (retryable)
@@ -69,7 +71,7 @@ class ModelMismatchError(FreshetError):
         self.in_settings = in_settings
         super().__init__(
             f"the index {table} was built with {what} {in_table}, but the settings say "
-            f"{in_settings}: set it back, or build the index anew under another pipeline name"
+            f"{in_settings}: set it back, or build the index anew: run `freshet rebuild`"
         )
 
 
@@ -81,7 +83,31 @@ class SchemaMismatchError(FreshetError):
         self.problems = tuple(problems)
         super().__init__(
             f"the rows do not fit the table {table}: {'; '.join(problems)}. "
-            "Keep the columns as they are, or write to a new table"
+            "Keep the columns as they are, or write to a new table; of a pipeline's index, run "
+            "`freshet rebuild`"
+        )
+
+
+class RebuildActiveError(FreshetError):
+    """Another rebuild of the same index is under way."""
+
+    def __init__(self, *, holder: str, renewed_at: datetime) -> None:
+        self.holder = holder
+        super().__init__(
+            f"a rebuild is under way: {holder}, last heard of at {renewed_at:%H:%M:%S} UTC. Wait "
+            "for its end (`freshet status` tells how far it is), or end it and run "
+            "`freshet rebuild` again: it goes on there"
+        )
+
+
+class IndexRebuiltError(FreshetError):
+    """The index was rebuilt with other settings than this run has; it wrote nothing since."""
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(
+            f"the index {table} was rebuilt with other settings while this run was active: start "
+            "the run again with the new settings. Nothing was lost"
         )
 
 

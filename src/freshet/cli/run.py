@@ -27,7 +27,9 @@ def run(
 
     logging.getLogger("freshet").setLevel(logging.INFO)
     display = RunDisplay(as_json=json)
-    pipeline = Pipeline(settings_of(config), on_batch=display.on_batch)
+    pipeline = Pipeline(
+        settings_of(config), on_batch=display.on_batch, reload=lambda: settings_of(config)
+    )
     try:
         with output.working("starting Spark") as status:
             pipeline.run(once=once, on_tick=display.ticker(status))

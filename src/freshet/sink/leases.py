@@ -5,13 +5,16 @@ import platform
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Self
+from typing import Final, Self
 from uuid import uuid4
 
 from freshet.errors import FencedError, SinkNameTakenError
 from freshet.sink.target import Target
 from freshet.stores.delta_tables import SmallTable
 from freshet.stores.sql import quoted
+
+FOR_REBUILD: Final = "rebuild"
+"""What a claim is for that will be given back by itself: the sink's own driver may go on then."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,11 @@ class Claim:
     host: str
     table_uri: str
     taken_at: datetime
+
+    @property
+    def is_for_rebuild(self) -> bool:
+        """Whether a rebuild holds the lease, so that it will not be held for ever."""
+        return self.host.startswith(f"{FOR_REBUILD} ")
 
 
 class Lease:
@@ -46,7 +54,13 @@ class Lease:
         return self._claim.owner
 
     @classmethod
-    def take(cls, leases: SmallTable, target: Target, clock: Callable[[], datetime]) -> Self:
+    def take(
+        cls,
+        leases: SmallTable,
+        target: Target,
+        clock: Callable[[], datetime],
+        purpose: str | None = None,
+    ) -> Self:
         """Claims the sink's table for this driver; whoever held it before is fenced from now on."""
         before = newest_claim(leases, target.pipeline, target.sink)
         place = _seen_from(leases.uri, target.uri)
@@ -59,7 +73,7 @@ class Lease:
             sink=target.sink,
             epoch=1 if before is None else before.epoch + 1,
             owner=uuid4().hex,
-            host=f"process {os.getpid()} on {platform.node()}",
+            host=f"{f'{purpose} in ' if purpose else ''}process {os.getpid()} on {platform.node()}",
             table_uri=place,
             taken_at=clock(),
         )

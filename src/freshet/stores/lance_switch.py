@@ -1,6 +1,7 @@
 """A Lance table that becomes another one in one commit, and its versions that are kept by name."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
 import lance
 import pyarrow as pa
@@ -11,29 +12,27 @@ from freshet.stores.lance_commits import translating
 from freshet.stores.lance_tables import LanceTable
 
 
-def copy_rows(source: LanceTable, uri: str) -> list[FragmentMetadata]:
-    """Writes the rows of one version into data files of another table; no version names them yet.
+def copy_rows(source: LanceTable, uri: str) -> list[str]:
+    """Writes the rows of one version into data files of another table; returns fragments as JSON.
 
-    The columns may be other ones than that table has. Rows that were deleted stay behind, and small
-    fragments come together. Holds a batch of rows at a time.
+    No version names them yet. The columns may be other ones than that table has. Rows that were
+    deleted stay behind, and small fragments come together. Holds a batch of rows at a time.
     """
     schema = source.schema.remove_metadata()
-    rows = pa.RecordBatchReader.from_batches(
-        schema, source.read(schema.names, source.fragment_ids)
-    )
+    rows = pa.RecordBatchReader.from_batches(schema, source.read(schema.names, source.fragment_ids))
     with translating("write data files of", uri):
         # "overwrite" is about the columns: the files need not have those of the table.
-        written: list[FragmentMetadata] = write_fragments(
+        written = write_fragments(
             rows, lance.dataset(uri), mode="overwrite", enable_stable_row_ids=True
         )
-    return written
+    return [json.dumps(fragment.to_json()) for fragment in written]
 
 
 def replace_all(
     table: LanceTable,
     schema: pa.Schema,
     metadata: Mapping[str, str],
-    fragments: list[FragmentMetadata],
+    fragments: Sequence[str],
     stamp: Mapping[str, str],
 ) -> int:
     """One commit: these columns, this metadata and these rows are the table from now on.
@@ -41,7 +40,8 @@ def replace_all(
     Raises `CommitConflictError` if anything was committed since the table's version, and then
     nothing has changed. Any other error leaves open whether the commit landed.
     """
-    operation = LanceOperation.Overwrite(schema.with_metadata(dict(metadata)), fragments)
+    new = [FragmentMetadata.from_json(fragment) for fragment in fragments]
+    operation = LanceOperation.Overwrite(schema.with_metadata(dict(metadata)), new)
     transaction = Transaction(table.version, operation, transaction_properties=dict(stamp))
     with translating("replace", table.uri):
         dataset = lance.dataset(table.uri, version=table.version)

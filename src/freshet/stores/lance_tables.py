@@ -198,9 +198,10 @@ class LanceTable:
         metric: str,
         columns: Sequence[str],
         where: str | None = None,
+        column: str = "vector",
     ) -> pa.Table:
         """The k rows nearest to a vector, `_distance` last; the filter is applied before."""
-        query = {"column": "vector", "q": vector, "k": k, "metric": metric}
+        query = {"column": column, "q": vector, "k": k, "metric": metric}
         with translating("search", self.uri):
             return self._dataset.to_table(
                 columns=[*columns, "_distance"], nearest=query, filter=where, prefilter=True
