@@ -1,10 +1,10 @@
 # Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
 BIN := .venv/bin
 
-.PHONY: help setup demo test check format lock docs crash soak bench clean
+.PHONY: help setup demo test test-debezium check format lock docs crash soak bench clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15
 
 setup:  ## prepare .venv (packages, model, jars); nothing to do the second time
 	@./scripts/setup
@@ -14,6 +14,9 @@ demo: setup  ## watch it work on real text, and end with a proof
 
 test: setup check  ## format, lint, types, layers and tests
 	$(BIN)/pytest
+
+test-debezium: setup  ## Debezium's own engine on a real PostgreSQL, killed in the middle; SEED=… repeats one
+	$(BIN)/pytest -s -m debezium --timeout 900 tests/integration/test_debezium_live.py
 
 check: setup
 	$(BIN)/ruff format --check .
