@@ -1,6 +1,6 @@
 """The columns of every table, written once. Stages meet here and nowhere else."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
@@ -140,6 +140,19 @@ WATCHED = pa.schema(
     ]
 )
 
+GOLD = pa.schema(
+    [
+        ("key", pa.string()),
+        ("record_version", pa.string()),
+        ("is_deleted", pa.bool_()),
+        ("record", pa.string()),  # JSON of the row image; null, as all that follows, if deleted
+        ("text", pa.string()),
+        ("changed_at", UTC_TIME),  # at the source, where the event tells it
+        ("updated_at", UTC_TIME),  # when Freshet wrote the row
+    ]
+)
+"""The kept Gold table; its attributes follow."""
+
 ATTRIBUTE_TYPES: Mapping[str, pa.DataType] = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -178,12 +191,25 @@ INDEX_COLUMNS = (
 ALL_ATTRIBUTES = "*"
 ATTRIBUTES_KEY = "freshet.attributes"
 """Where a table's metadata says that its attributes are all columns of the records."""
+VECTORS_KEY = "freshet.vectors"
+"""Where a table's metadata says which further vectors it has, of which columns, as JSON."""
+
+
+def hash_of(vector: str) -> str:
+    """The column that names the text of a further vector."""
+    return f"{vector}_hash"
 
 
 def index(
-    dimension: int, attributes: Mapping[str, str], *, keeps_images: bool = False
+    dimension: int,
+    attributes: Mapping[str, str],
+    *,
+    vectors: Iterable[str] = (),
+    keeps_images: bool = False,
 ) -> pa.Schema:
-    """The columns of an index: fixed ones around the attributes (name → type)."""
+    """The columns of an index: fixed ones around further vectors and attributes (name → type)."""
+    further = [(name, pa.list_(pa.float32(), dimension)) for name in vectors]
+    hashes = [(hash_of(name), pa.string()) for name, _ in further]
     images = [pa.field(name, pa.string()) for name in IMAGES] if keeps_images else []
     return pa.schema(
         [
@@ -191,6 +217,7 @@ def index(
             pa.field("chunk", pa.int32(), nullable=False),
             pa.field("text", pa.string()),
             pa.field("vector", pa.list_(pa.float32(), dimension)),
+            *(pa.field(name, kind) for name, kind in (*further, *hashes)),
             *(pa.field(name, ATTRIBUTE_TYPES[kind]) for name, kind in attributes.items()),
             pa.field("record_version", pa.string(), nullable=False),
             pa.field("content_hash", pa.string()),

@@ -13,7 +13,7 @@ import pytest
 
 import freshet
 from freshet import schemas
-from freshet.changes.normalise import ENVELOPES
+from freshet.changes.normalise import AUTO, ENVELOPES
 from freshet.evolution.decide import Mode as EvolutionMode
 from freshet.landing import STATES
 from freshet.landing.options import LandingOptions
@@ -59,7 +59,7 @@ def test_choices_in_the_settings_are_those_of_the_stages() -> None:
     def choices(section: Any, key: str) -> tuple[str, ...]:
         return get_args(section.model_fields[key].annotation)
 
-    assert choices(ChangesSettings, "envelope") == ENVELOPES
+    assert set(choices(ChangesSettings, "envelope")) == {AUTO, *ENVELOPES}
     assert choices(LandingSettings, "format") == FORMATS
     assert choices(LandingSettings, "schema_mode") == tuple(EvolutionMode)
     for provider in choices(EmbeddingSettings, "provider"):
@@ -113,9 +113,11 @@ def test_every_source_and_sink_states_its_guarantee() -> None:
         "recovery.restore",
         "recovery.rebuild",
         "evolution.history",
-        "changes.plain",
-        "changes.debezium",
         "bronze.table",
+        "gold.table",
+        "gold.watched",
+        "pipeline.rebuilding",
+        "sink.repairing",
         "sink.commit_protocol",
         "sink.lance_sink",
         "sink.leases",

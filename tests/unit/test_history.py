@@ -102,13 +102,13 @@ def test_a_state_is_as_good_as_its_events(
     whole = states(histories_of(own))
     kept: list[tuple[str, Change]] = []
     for key, state in states(histories_of(own[:cut])).items():
-        if state.missing or state.last.is_deleted:
+        if state.waits or state.last.is_deleted:
             kept += [(owner, one) for owner, one in own[:cut] if owner == key]
         else:
             kept += [(key, one) for one in as_changes(state.version, state.fields, state.filled)]
     after = states(histories_of(kept + own[cut:]))
     for key, state in whole.items():
-        if not state.missing:
+        if not state.waits:
             assert after[key].fields == state.fields
             assert after[key].version == state.version
 

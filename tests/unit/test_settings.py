@@ -87,6 +87,31 @@ def test_a_misspelt_variable_is_an_error_and_not_ignored(monkeypatch: pytest.Mon
         (with_("pipeline", trigger="soon"), 'pipeline.trigger is "soon", which is not of the'),
         (with_("gold", template="x"), "give either text"),
         (with_("gold", text=[], template="no column"), "template must name at least one column"),
+        (
+            with_("gold", text=[], template="{title!r}"),
+            "between braces stands a column and nothing",
+        ),
+        (
+            with_("gold", text=[], template="{title:>9}"),
+            "between braces stands a column and nothing",
+        ),
+        (
+            with_("gold", text=[], template="{title}{}"),
+            "between braces stands a column and nothing",
+        ),
+        (with_("gold", text=[], template="{title"), "a brace that is no column's is written twice"),
+        (with_("gold", text=["a\\b"]), "may not hold both quotes or a backslash"),
+        (with_("gold", missing_text="drop"), 'gold.missing_text is "drop", but must be'),
+        (with_("gold", vectors={"v": []}), 'vectors: "v" names no columns'),
+        (with_("gold", vectors={"a b": ["t"]}), '"a b" is not a name of letters'),
+        (with_("gold", vectors={"_distance": ["t"]}), '"_distance" is not a name of letters'),
+        (with_("gold", vectors={"Vector": ["t"]}), '"Vector" needs the column Vector, which is ta'),
+        (with_("gold", vectors={"content": ["t"]}), '"content" needs the column content_hash'),
+        (with_("gold", vectors={"v": ["t"], "v_hash": ["t"]}), '"v_hash" needs the column v_hash'),
+        (
+            with_("gold", attributes=["V:long"], vectors={"v": ["t"]}),
+            '"v" needs the column v, which',
+        ),
         (with_("gold", attributes=["price:money"]), '"price" has the unknown type "money"'),
         (with_("gold", attributes=["vector"]), '"vector" is a column of every index already'),
         (with_("gold", attributes=["a", "a:long"]), "attributes names a column twice"),
@@ -120,3 +145,12 @@ def test_attributes_have_types_and_templates_have_columns() -> None:
     assert gold.attribute_types == {"section": "string", "price": "double"}
     gold = from_values(with_("gold", text=[], template="{title}: {body}")).gold
     assert gold.text_columns == ("title", "body")
+    gold = from_values(with_("gold", text=[], template="{{{it's.title}}} {b}}}")).gold
+    assert gold.text_columns == ("it's.title", "b")
+
+
+def test_further_vectors_take_two_columns_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESHET_GOLD__VECTORS", '{"v": ["title"]}')
+    gold = from_values(MINIMAL).gold
+    assert gold.vectors == {"v": ("title",)}
+    assert gold.vector_columns == ("v", "v_hash")

@@ -33,7 +33,7 @@ format = "auto"                 # json, csv, parquet, avro, orc; auto: each file
 # schema_mode = "evolve"        # a new column: evolve, rescue (Bronze only), fail
 
 [changes]
-envelope = "auto"               # auto, plain, debezium
+envelope = "auto"               # plain, debezium, debezium-flat, dms, fivetran, airbyte, …
 key = ["id"]                    # the column, or columns, that identify a record
 # version = "record_version"    # plain: orders the versions of a record; unset: see the docs
 # deleted = "is_deleted"        # plain: true when the record was deleted
@@ -42,6 +42,9 @@ key = ["id"]                    # the column, or columns, that identify a record
 text = ["title", "body"]        # the columns to embed …
 # template = "{title}: {body}"  # … or a pattern instead of `text`
 attributes = []                 # columns to filter by: "section", "price:double", …
+# missing_text = "keep"         # a record without text: keep, delete, quarantine
+# vectors = {}                  # further vectors: { title_vector = ["title"] }
+# keep_table = false            # also keep Gold as the Delta table <home>/gold
 # chunk_tokens = 254            # longest piece of text; unset: the model's window
 # chunk_overlap = 32
 

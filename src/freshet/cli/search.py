@@ -16,11 +16,16 @@ def add_to(app: typer.Typer) -> None:
 
 def search(
     question: Annotated[str, typer.Argument(help="What to look for.")],
+    *,
     config: ConfigOption = DEFAULT_CONFIG,
     k: Annotated[int | None, typer.Option("--k", min=1, help="How many results.")] = None,
     where: Annotated[
         str | None,
         typer.Option("--where", metavar="SQL", help='A condition on attributes: "price < 10".'),
+    ] = None,
+    vector: Annotated[
+        str | None,
+        typer.Option("--vector", metavar="NAME", help="One of `gold.vectors` to search by."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -28,7 +33,7 @@ def search(
     from freshet.pipeline import Pipeline  # noqa: PLC0415 - Spark and Lance load slowly
 
     with output.working("searching"):
-        hits = Pipeline(settings_of(config)).search(question, k=k, where=where)
+        hits = Pipeline(settings_of(config)).search(question, k=k, where=where, vector=vector)
     if json:
         output.as_json([hit.as_dict() for hit in hits])
     elif hits:

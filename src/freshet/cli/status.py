@@ -1,5 +1,7 @@
 """`freshet status`: where the pipeline stands."""
 
+from typing import Any
+
 import typer
 
 from freshet.cli import output
@@ -34,6 +36,8 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
             f"{n(found.index.unindexed_rows)} rows not in a vector index",
             "last batch": _last_batch(found.last_batch),
         }
+        | ({"held back": _held(found.index.held)} if found.index.held else {})
+        | ({} if found.rebuild is None else {"rebuild": _rebuild(found.rebuild)})
     )
 
 
@@ -48,3 +52,13 @@ def _last_batch(row: object) -> str:
         f"{output.number(row['rows_embedded'])} embedded, "
         f"{output.number(row['rows_reused'])} reused"
     )
+
+
+def _held(records: int) -> str:
+    return f"{output.number(records)} records wait for a value that the tool left out"
+
+
+def _rebuild(found: Any) -> str:
+    state = "under way" if found.is_active else "interrupted: `freshet rebuild` goes on"
+    read = f"{output.number(found.events)} of {output.number(found.of_events)} events read"
+    return f"{read}, {state}"

@@ -1,10 +1,12 @@
 """Makes index rows of records, on an executor: cut, reuse what is known, embed the rest."""
 
 import hashlib
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,9 @@ from freshet import schemas
 from freshet.embedding.chunking import Chunking
 from freshet.embedding.provider import ProviderSpec, Span, Vectors
 from freshet.rows import MODEL_KEY, BuiltRows, CurrentRows
+
+Head = tuple[str, str]
+"""The hash and the text of what a further vector is of."""
 
 
 def content_hash(text: str) -> str:
@@ -30,6 +35,19 @@ class Pieces:
     owners: tuple[int, ...]
     numbers: tuple[int, ...]
 
+    def of(self, keys: Sequence[str]) -> Iterator["KeyedText"]:
+        """The pieces with the keys of their records."""
+        for text, digest, owner in zip(self.texts, self.hashes, self.owners, strict=True):
+            yield KeyedText(keys[owner], digest, text)
+
+
+class KeyedText(NamedTuple):
+    """A text that a record needs the vector of."""
+
+    key: str
+    digest: str
+    text: str
+
 
 @dataclass(frozen=True)
 class IndexRows:
@@ -42,42 +60,60 @@ class IndexRows:
     """Whether the attributes are all columns of the records, and so change with them."""
     keeps_images: bool = False
     """Whether the values that records are made of are kept beside them."""
-    needs: tuple[str, ...] = ("content_hash",)
+    vectors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Further vectors, each with the columns that it is of. The records have a column of its name
+    that holds the text."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The columns that tell which texts a row has vectors of."""
+        return ("content_hash", *map(schemas.hash_of, self.vectors))
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the index."""
         return schemas.index(
-            self.spec.describe().dimension, self.attributes, keeps_images=self.keeps_images
+            self.spec.describe().dimension,
+            self.attributes,
+            vectors=self.vectors,
+            keeps_images=self.keeps_images,
         )
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """The model, the chunks and the kind of attributes that the index is made with."""
+        """The model, the chunks, the vectors and the kind of attributes of the index."""
         provider = self.spec.describe()
         is_open = {schemas.ATTRIBUTES_KEY: schemas.ALL_ATTRIBUTES} if self.takes_all else {}
-        return is_open | {
-            MODEL_KEY: provider.model_id,
-            "freshet.dimension": str(provider.dimension),
-            "freshet.chunk_tokens": str(self.chunking.tokens),
-            "freshet.chunk_overlap": str(self.chunking.overlap),
-        }
+        named = {name: list(columns) for name, columns in sorted(self.vectors.items())}
+        further = {schemas.VECTORS_KEY: json.dumps(named)} if named else {}
+        return (
+            is_open
+            | further
+            | {
+                MODEL_KEY: provider.model_id,
+                "freshet.dimension": str(provider.dimension),
+                "freshet.chunk_tokens": str(self.chunking.tokens),
+                "freshet.chunk_overlap": str(self.chunking.overlap),
+            }
+        )
 
     def build(
         self, records: pa.Table, current: CurrentRows, at: datetime, *, is_alone: bool = False
     ) -> BuiltRows | None:
         """The rows of these records: texts that the index has keep their vectors."""
         started = time.perf_counter()
+        keys = records.column("key").to_pylist()
         pieces = self.cut(records.column("text").to_pylist())
-        known = _known_vectors(pieces, records.column("key").to_pylist(), current)
-        missing = _first_of_each(pieces, known)
+        further = {name: self.heads(records.column(name).to_pylist()) for name in self.vectors}
+        texts = [*pieces.of(keys), *_keyed(further, keys)]
+        known = self._known_vectors(texts, current)
+        missing = {one.digest: one.text for one in texts if one.digest not in known}
         if is_alone and len(missing) > self.spec.describe().texts_per_task:
             return None
-        embedded = self._embed(missing)
-        vectors = np.stack([_pick(known, embedded, digest) for digest in pieces.hashes])
+        vectors = {**known, **self._embed(missing)}
         elapsed = time.perf_counter() - started
-        rows = self._assemble(records, pieces, vectors, at)
-        return BuiltRows(rows, len(pieces.texts) - len(missing), len(missing), elapsed)
+        rows = self._assemble(records, pieces, further, vectors, at)
+        return BuiltRows(rows, len(texts) - len(missing), len(missing), elapsed)
 
     def cut(self, texts: Sequence[str | None]) -> Pieces:
         """The pieces of some texts; a missing text is one empty piece."""
@@ -98,6 +134,16 @@ class IndexRows:
             hashes[owner].append(digest)
         return hashes
 
+    def heads(self, texts: Sequence[str | None]) -> list[Head | None]:
+        """What of each text a further vector is of: as much as the model takes in; None of none."""
+        whole = Chunking(self.spec.describe().window_tokens, 0)
+        cut = [text and whole.cut(text, self._token_spans)[0] for text in texts]
+        return [(content_hash(text), text) if text else None for text in cut]
+
+    def head_hashes(self, texts: Sequence[str | None]) -> list[str | None]:
+        """The hashes that the index should hold for some texts of a further vector."""
+        return [None if head is None else head[0] for head in self.heads(texts)]
+
     def _token_spans(self, text: str) -> Sequence[Span]:
         return self.spec.load().token_spans(text)
 
@@ -107,20 +153,49 @@ class IndexRows:
             return {}
         return dict(zip(texts, self.spec.load().embed(list(texts.values())), strict=True))
 
+    def _known_vectors(
+        self, texts: Iterable[KeyedText], current: CurrentRows
+    ) -> dict[str, Vectors]:
+        """Vectors that the records' own current rows have for the same texts, by hash."""
+        wanted: dict[str, set[str]] = {}
+        for one in texts:
+            wanted.setdefault(one.key, set()).add(one.digest)
+        known: dict[str, Vectors] = {}
+        for column, name in zip(self.needs, ("vector", *self.vectors), strict=True):
+            of_rows = (current.rows.column(n).to_pylist() for n in ("key", column, "_rowid"))
+            kept = {
+                digest: row
+                for key, digest, row in zip(*of_rows, strict=True)
+                if digest in wanted.get(key, ()) and digest not in known
+            }
+            if kept:
+                found = current.take(list(kept.values()), (name,))
+                known |= zip(kept, _matrix(found.column(name)), strict=True)
+        return known
+
     def _assemble(
-        self, records: pa.Table, pieces: Pieces, vectors: Vectors, at: datetime
+        self,
+        records: pa.Table,
+        pieces: Pieces,
+        further: Mapping[str, Sequence[Head | None]],
+        vectors: Mapping[str, Vectors],
+        at: datetime,
     ) -> pa.Table:
-        schema = self.schema
+        schema, size = self.schema, self.spec.describe().dimension
         taken = records.take(pa.array(pieces.owners, pa.int64()))
         made = {
             "chunk": pa.array(pieces.numbers, pa.int32()),
             "text": pa.array(pieces.texts, pa.string()),
-            "vector": pa.FixedSizeListArray.from_arrays(
-                pa.array(vectors.ravel()), schema.field("vector").type.list_size
-            ),
+            "vector": _column(pieces.hashes, vectors, size),
             "content_hash": pa.array(pieces.hashes, pa.string()),
             "updated_at": pa.repeat(pa.scalar(at, schemas.UTC_TIME), len(pieces.texts)),
         }
+        for name, heads in further.items():
+            hashes = _in_first_rows(heads, pieces)
+            made |= {
+                name: _column(hashes, vectors, size),
+                schemas.hash_of(name): pa.array(hashes, pa.string()),
+            }
         if self.keeps_images:
             first = pa.array([number == 0 for number in pieces.numbers])
             made |= {name: _only(taken.column(name), first) for name in schemas.IMAGES}
@@ -131,25 +206,35 @@ class IndexRows:
         return pa.Table.from_arrays(columns, schema=schema)
 
 
+def _keyed(
+    further: Mapping[str, Sequence[Head | None]], keys: Sequence[str]
+) -> Iterator[KeyedText]:
+    for heads in further.values():
+        yield from (KeyedText(key, *head) for key, head in zip(keys, heads, strict=True) if head)
+
+
+def _in_first_rows(heads: Sequence[Head | None], pieces: Pieces) -> list[str | None]:
+    """The hash of each record's head, in the row of its first piece."""
+    places = zip(pieces.owners, pieces.numbers, strict=True)
+    found = (heads[owner] if number == 0 else None for owner, number in places)
+    return [None if head is None else head[0] for head in found]
+
+
+def _column(
+    hashes: Sequence[str | None], vectors: Mapping[str, Vectors], size: int
+) -> pa.FixedSizeListArray:
+    """The vectors of some texts; null where there is none."""
+    matrix = np.zeros((len(hashes), size), np.float32)
+    for row, digest in enumerate(hashes):
+        if digest is not None:
+            matrix[row] = vectors[digest]
+    absent = pa.array([digest is None for digest in hashes], pa.bool_())
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), size, mask=absent)
+
+
 def _only(values: pa.ChunkedArray, where: pa.Array) -> pa.ChunkedArray:
     """The values in some rows, and null in all others."""
     return pc.if_else(where, values, pa.scalar(None, pa.string()))
-
-
-def _known_vectors(
-    pieces: Pieces, keys: Sequence[str], current: CurrentRows
-) -> Mapping[str, Vectors]:
-    """Vectors that the records' own current rows have for the same texts, by hash."""
-    wanted: dict[str, set[str]] = {}
-    for digest, owner in zip(pieces.hashes, pieces.owners, strict=True):
-        wanted.setdefault(keys[owner], set()).add(digest)
-    names = ("key", "content_hash", "_rowid")
-    have = zip(*(current.rows.column(name).to_pylist() for name in names), strict=True)
-    kept = {digest: row for key, digest, row in have if digest in wanted.get(key, ())}
-    if not kept:
-        return {}
-    found = current.take(list(kept.values()), ("vector",))
-    return dict(zip(kept, _matrix(found.column("vector")), strict=True))
 
 
 def _matrix(column: pa.ChunkedArray) -> Vectors:
@@ -157,16 +242,3 @@ def _matrix(column: pa.ChunkedArray) -> Vectors:
     values = array.flatten().to_numpy(zero_copy_only=False)
     matrix: Vectors = values.reshape(len(array), array.type.list_size)
     return matrix
-
-
-def _first_of_each(pieces: Pieces, known: Mapping[str, Vectors]) -> dict[str, str]:
-    """Each text that must be embedded, once, by its hash."""
-    return {
-        digest: text
-        for digest, text in zip(pieces.hashes, pieces.texts, strict=True)
-        if digest not in known
-    }
-
-
-def _pick(known: Mapping[str, Vectors], embedded: Mapping[str, Vectors], digest: str) -> Vectors:
-    return known[digest] if digest in known else embedded[digest]

@@ -19,6 +19,11 @@ _MOST_EXAMPLES: Final = 20
 _LONGEST_EXAMPLE: Final = 200
 _MOST_SETTLED: Final = 20_000
 _MOST_NAMED: Final = 5
+_IMAGE: Final = "coalesce(record, raw)"
+_AVAILABLE: Final = (
+    f"to_json(map_filter(from_json({_IMAGE}, 'map<string, variant>'), "
+    "(name, _) -> NOT array_contains(from_json(unavailable, 'array<string>'), name)))"
+)
 _TAKEN: Final = (Event.ADDED, Event.WIDENED)
 
 
@@ -113,9 +118,12 @@ def looks_of(events: DataFrame) -> list[Seen]:
 
 
 def _looks(events: DataFrame) -> DataFrame:
-    """Deletes are left out, since nothing of their image goes into the index."""
+    """Deletes are left out, since nothing of their image goes into the index.
+
+    So are values that the tool left out: what stands in their place has a type of its own.
+    """
     usable = events.where("error IS NULL AND key IS NOT NULL AND NOT is_deleted")
-    image = "try_parse_json(coalesce(record, raw))"
+    image = f"try_parse_json(if(unavailable IS NULL, {_IMAGE}, {_AVAILABLE}))"
     return usable.selectExpr("seq", "row", "file", f"schema_of_variant({image}) AS look")
 
 

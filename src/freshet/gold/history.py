@@ -132,10 +132,17 @@ def _found(
         if change.old_key is not None and name in change.unavailable:
             # What the key had before this event was another record's.
             lenders.add(change.old_key)
-            moved = change.version
-            lent = _found(name, change.old_key, lambda one: one < moved, histories, lenders)
-            return None if lent is None else (lent[0], Filled(moved, lent[1].source))
+            return _lent(name, change, histories, lenders)
     return None
+
+
+def _lent(
+    name: str, move: Change, histories: Histories, lenders: set[str]
+) -> tuple[str, Filled] | None:
+    """The value that a field had under its record's old key, before the record moved."""
+    old_key = move.old_key or ""
+    found = _found(name, old_key, lambda version: version < move.version, histories, lenders)
+    return None if found is None else (found[0], Filled(move.version, found[1].source))
 
 
 def as_changes(version: str, fields: Fields, filled: Mapping[str, Filled]) -> Iterator[Change]:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from freshet import schemas, variants
 from freshet.gold.attributes import Attribute, columns, listed, rescued, with_values
+from freshet.gold.missing_text import is_missing
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,9 @@ def project(
     attributes: Mapping[str, str] | Sequence[Attribute] = (),
     with_rescued: bool = False,
     images: Images | None = None,
+    vectors: Mapping[str, Sequence[str]] | None = None,
+    deletes_without_text: bool = False,
+    with_record: bool = False,
 ) -> DataFrame:
     """Changes as records: `key`, `record_version`, `is_deleted`, `text`, and the attributes.
 
@@ -56,22 +60,41 @@ def project(
     `text` columns, one a line, or the filled `template`; a value that is absent counts as empty.
     A value that is not of its attribute's type is null there; `with_rescued` keeps it in a column
     of its own; with `images`, the values are kept as they were told, of tools that may leave them
-    out later.
+    out later. Each of the `vectors` has a column of its name with the text that it is of, null if
+    that is missing. With `deletes_without_text` a record whose text is missing counts as deleted;
+    `with_record` adds the whole row image, and when it changed.
     """
     chosen = listed(attributes) if isinstance(attributes, Mapping) else list(attributes)
     usable = changes.where(F.col("error").isNull() & F.col("key").isNotNull())
-    image = F.try_parse_json(F.coalesce(F.col("record"), F.col("raw")))
+    image = F.try_parse_json(F.coalesce("record", "raw"))
     parsed = with_values(variants.with_columns(usable, __image=image), "__image", chosen)
     composed = _joined(text) if template is None else _filled(template)
-    return variants.with_columns(parsed, __text=composed).selectExpr(
+    names = text if template is None else columns_of(template)
+    textless = is_missing(F.col("__image"), names) if deletes_without_text else F.lit(False)
+    further = {name: _text_of(some) for name, some in (vectors or {}).items()}
+    made = variants.with_columns(parsed, __text=composed, __textless=textless)
+    return made.select(
+        "*", *(one.alias(f"__of_{name}") for name, one in further.items())
+    ).selectExpr(
         "key",
         "record_version",
-        "is_deleted",
+        "is_deleted OR __textless AS is_deleted",
         "__text AS text",
+        *(f"__of_{name} AS {name}" for name in further),
         *columns(chosen),
         *([rescued(chosen)] if with_rescued else []),
         *([] if images is None else images.columns(changes.columns)),
+        *(["coalesce(record, raw) AS record", "changed_at"] if with_record else []),
     )
+
+
+def columns_of(template: str) -> list[str]:
+    """The columns that a template names."""
+    return [name for _, name, _, _ in string.Formatter().parse(template) if name]
+
+
+def _text_of(names: Sequence[str]) -> Column:
+    return F.when(~is_missing(F.col("__image"), names), _joined(names))
 
 
 def _value(name: str) -> Column:

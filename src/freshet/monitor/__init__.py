@@ -1,5 +1,19 @@
 """Monitor: where a pipeline stands, read from its tables."""
 
-from freshet.monitor.status import BronzeStatus, FilesStatus, IndexStatus, SchemaStatus, Status
+from freshet.monitor.status import (
+    BronzeStatus,
+    FilesStatus,
+    IndexStatus,
+    RebuildStatus,
+    SchemaStatus,
+    Status,
+)
 
-__all__ = ["BronzeStatus", "FilesStatus", "IndexStatus", "SchemaStatus", "Status"]
+__all__ = [
+    "BronzeStatus",
+    "FilesStatus",
+    "IndexStatus",
+    "RebuildStatus",
+    "SchemaStatus",
+    "Status",
+]

@@ -44,21 +44,34 @@ class IndexStatus:
     version: int = 0
     fragments: int = 0
     unindexed_rows: int = 0
+    held: int = 0
+    """Records of which an event waits for a value that the tool left out."""
 
     @classmethod
-    def of(cls, uri: str) -> "IndexStatus":
+    def of(cls, uri: str, *, held: int = 0) -> "IndexStatus":
         """The figures of an index; all zero if it has not been made yet."""
         try:
             table = LanceTable.open(uri)
         except TableMissingError:
-            return cls()
+            return cls(held=held)
         return cls(
             rows=table.count(),
             keys=table.count("chunk = 0"),
             version=table.version,
             fragments=len(table.fragment_ids),
             unindexed_rows=table.unindexed("vector")[1],
+            held=held,
         )
+
+
+@dataclass(frozen=True)
+class RebuildStatus:
+    """A rebuild that has not come to its end: how many of Bronze's events it has read."""
+
+    events: int
+    of_events: int
+    is_active: bool
+    """Whether somebody is at it, or it waits to be gone on with."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,7 @@ class Status:
     schema: SchemaStatus
     index: IndexStatus
     last_batch: Mapping[str, Any] | None
+    rebuild: RebuildStatus | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The form that `--json` prints."""

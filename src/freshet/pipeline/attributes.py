@@ -22,7 +22,9 @@ class Attributes:
     def of(cls, settings: GoldSettings, schema: Schema) -> "Attributes":
         """Listed ones are what they are; with `"*"` they follow the schema."""
         if settings.takes_all:
-            projected = [_attribute(one) for one in evolution.surfaced(schema)]
+            taken = {name.casefold() for name in settings.vector_columns}
+            surfaced = evolution.surfaced(schema)
+            projected = [_attribute(one) for one in surfaced if one.name.casefold() not in taken]
         else:
             projected = gold.listed(settings.attribute_types)
         types = {one.name: one.type for one in projected if one.since is not None}

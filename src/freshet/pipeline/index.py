@@ -1,34 +1,31 @@
 """The query "index": events of Bronze become rows of the index."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from freshet import bronze, gold, verify
-from freshet.embedding import IndexRows, ProviderSpec, content_hash
+from freshet import bronze, gold
+from freshet.embedding import IndexRows, ProviderSpec
 from freshet.embedding.chunking import Chunking
 from freshet.evolution import History, Tracker
 from freshet.gold import Images
 from freshet.layout import INDEX, REBUILD, Home
 from freshet.pipeline import queries
 from freshet.pipeline.attributes import Attributes
-from freshet.pipeline.settling import (
-    LEAVING_OUT,
-    BatchSettling,
-    needed_fields,
-    settled_gold,
-)
+from freshet.pipeline.content import Content
+from freshet.pipeline.first_batch import check_first_batch, has_rows
+from freshet.pipeline.kept_gold import KeptGold
+from freshet.pipeline.settling import LEAVING_OUT, BatchSettling, needed_fields
 from freshet.search import Searcher
 from freshet.settings import FOREVER, Settings
 from freshet.sink import BatchReport, LanceSink, Probe
 from freshet.sink.commit_protocol import no_probe
-from freshet.stores.lance_tables import LanceTable
 from freshet.units import seconds_of
-from freshet.verify import Verdict
 
 
 @dataclass(frozen=True)
@@ -69,11 +66,14 @@ class Index:
         self._tracker = Tracker(self._history, settings.landing.schema_mode)
         self._rows = _index_rows(settings)
         self._needed = needed_fields(settings)
+        retention = _retention(settings.index.tombstone_retention)
+        self._gold = KeptGold(settings, home, retention, is_live=self.place.sink == INDEX)
         self._settling = BatchSettling(
             settings,
             self.place.uri,
             lambda spark: spark.read.format("delta").load(home.bronze),
         )
+        self._is_begun = False
         self.failure: Exception | None = None
         """What the newest batch raised, if it failed."""
         self._sink = LanceSink(
@@ -82,7 +82,7 @@ class Index:
             pipeline=settings.pipeline.name,
             sink=self.place.sink,
             rows=self._rows,
-            tombstone_retention=_retention(settings.index.tombstone_retention),
+            tombstone_retention=retention,
             on_batch=on_batch,
             probe=probe,
         )
@@ -93,10 +93,15 @@ class Index:
         self._use(self._attributes())
         self._sink.check()
 
-    def start(self, spark: SparkSession, trigger: dict[str, Any]) -> StreamingQuery:
-        """Starts the query; columns that were accepted or rolled back since come and leave now."""
+    def fit(self) -> None:
+        """Columns that were accepted or rolled back since come and leave now."""
         self._use(self._attributes())
         self._sink.fit()
+
+    def start(self, spark: SparkSession, trigger: dict[str, Any]) -> StreamingQuery:
+        """Starts the query, with the columns that the index should have."""
+        self.fit()
+        self._gold.open(spark, self._attributes())
         events = bronze.read_stream(spark, self._home.bronze)
         writer = events.writeStream.foreachBatch(self._write_batch).option(
             "checkpointLocation", self._home.checkpoint(self.place.query)
@@ -105,19 +110,37 @@ class Index:
 
     def _write_batch(self, events: DataFrame, batch_id: int) -> None:
         try:
+            self._check_first(events)
             schema = self._tracker.follow(events, batch_id)
             attributes = Attributes.of(self._settings.gold, schema)
             self._use(attributes)
             with self._settling.batch(events) as batch:
-                self._sink(
-                    self._records(batch.changes(), attributes),
-                    batch_id,
-                    floor=batch.floor,
-                    settle=lambda keys: self._records(batch.changes(keys), attributes),
-                )
+
+                def records(unsettled: Sequence[Any] = ()) -> DataFrame:
+                    changes = batch.changes(unsettled)
+                    self._gold.keep(changes, attributes, batch.floor)
+                    return self._records(changes, attributes)
+
+                self._sink(records(), batch_id, floor=batch.floor, settle=records)
         except Exception as error:
             self.failure = error
             raise
+
+    def _check_first(self, events: DataFrame) -> None:
+        """Before the index has rows: are the records what the settings say they are?"""
+        if not self._is_begun and self.place.sink == INDEX:
+            self._is_begun = has_rows(self.place.uri)
+            if not self._is_begun:
+                check_first_batch(events, self._settings.changes.envelope, self._home)
+
+    def content(self) -> Content:
+        """How its rows are made of Bronze, by the schema as it is now."""
+        attributes = self._attributes()
+        return Content(
+            replace(self._rows, attributes=attributes.types),
+            self._needed,
+            partial(self._records, attributes=attributes),
+        )
 
     def _attributes(self) -> Attributes:
         return Attributes.of(self._settings.gold, self._history.schema())
@@ -135,7 +158,13 @@ class Index:
             attributes=attributes.projected,
             with_rescued=chosen.rescues,
             images=Images(self._needed, LEAVING_OUT) if self._rows.keeps_images else None,
+            vectors=chosen.vectors,
+            deletes_without_text=chosen.missing_text == "delete",
         )
+
+    def held(self) -> int:
+        """Records of which an event waits for a value that the tool left out."""
+        return len(self._settling.watched.held())
 
     def searcher(self) -> Searcher:
         """A searcher over the index as it is whenever it is asked."""
@@ -148,18 +177,6 @@ class Index:
             metric=self._settings.index.metric,
         )
 
-    def verify(self, spark: Callable[[], SparkSession]) -> Verdict:
-        """Recomputes Gold from Bronze and compares it with the index, key by key."""
-        table = LanceTable.open(self.place.uri, what="index")
-        session = spark()
-        events = session.read.format("delta").load(self._home.bronze)
-        attributes = self._attributes()
-        gold_records = self._records(settled_gold(events, self._needed), attributes)
-        return verify.compare(
-            verify.expected(gold_records, tuple(attributes.types), self._rows.pieces_of),
-            verify.actual(session, table, attributes.types, content_hash),
-        )
-
 
 def _index_rows(settings: Settings) -> IndexRows:
     spec = ProviderSpec.of(settings.embedding)
@@ -170,6 +187,7 @@ def _index_rows(settings: Settings) -> IndexRows:
         spec,
         Chunking(tokens, overlap),
         takes_all=settings.gold.takes_all,
+        vectors=settings.gold.vectors,
         keeps_images=settings.changes.envelope in {"auto", *LEAVING_OUT},
     )
 

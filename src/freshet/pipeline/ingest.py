@@ -7,7 +7,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from freshet import bronze, changes, landing
+from freshet import bronze, changes, gold, landing
 from freshet.errors import SettingsError
 from freshet.layout import INGEST, Home
 from freshet.pipeline import queries
@@ -41,6 +41,7 @@ class Ingest:
                 self._sample(),
                 key=self._settings.changes.key,
                 text=self._settings.gold.text_columns,
+                envelope=self._settings.changes.envelope,
             )
 
     def start(self, spark: SparkSession, trigger: dict[str, Any]) -> StreamingQuery:
@@ -73,8 +74,8 @@ class Ingest:
         return int((end or {"seq": 0})["seq"])
 
     def _changes(self, events: DataFrame) -> DataFrame:
-        chosen = self._settings.changes
-        return changes.normalise(
+        chosen, taken = self._settings.changes, self._settings.gold
+        understood = changes.normalise(
             events,
             envelope=chosen.envelope,
             key=chosen.key,
@@ -84,6 +85,9 @@ class Ingest:
             types=chosen.types,
             placeholder=chosen.placeholder,
         )
+        if taken.missing_text != "quarantine":
+            return understood
+        return gold.refused(understood, taken.text_columns)
 
     def _sample(self) -> list[str]:
         files = islice(landing.Zone(self.options).files(), _SAMPLE_FILES)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from threading import Event
@@ -11,14 +13,20 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet import bronze, evolution, monitor
-from freshet.errors import FreshetError
+from freshet.clock import utc_now
+from freshet.errors import FreshetError, IndexRebuiltError
 from freshet.landing import FileReport
 from freshet.layout import INDEX
-from freshet.pipeline import queries
+from freshet.pipeline import beside, old_versions, queries
+from freshet.pipeline.audit import Audit
 from freshet.pipeline.index import Index
 from freshet.pipeline.ingest import Ingest
 from freshet.pipeline.queries import OnTick
+from freshet.pipeline.rebuild_report import Progress, RebuildReport
+from freshet.pipeline.rebuilding import Rebuild
 from freshet.pipeline.recovering import Recovery
+from freshet.pipeline.resuming import Course, Resuming
+from freshet.pipeline.verifying import Auditing, OnProgress
 from freshet.search import Hit, Searcher
 from freshet.settings import Settings
 from freshet.sink import BatchReport, Ledger, Probe
@@ -37,14 +45,18 @@ class Pipeline:
         spark: SparkSession | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
         probe: Probe = no_probe,
+        reload: Callable[[], Settings] | None = None,
     ) -> None:
         self.settings = settings
         self.home = settings.home
         self.recovery = Recovery(settings)
         """Backups of the pipeline's state, and what is made anew of it."""
         self._given_spark = spark
+        self._probe = probe
         self._ingest = Ingest(settings, self.home)
-        self._index = Index(settings, self.home, on_batch=on_batch, probe=probe)
+        self._make_index = partial(Index, home=self.home, on_batch=on_batch, probe=probe)
+        self._index = self._make_index(settings)
+        self._reload = reload
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -58,8 +70,12 @@ class Pipeline:
         """Runs until interrupted; with `once`, until everything that is there now is indexed.
 
         Ctrl-C, a set `stop`, and a kill at any moment are normal ends: the next run goes on there.
+        While the index is rebuilt, changes wait in Bronze; after it the settings are loaded anew.
         """
         stop = stop or Event()
+        beside.tidy(self.home, utc_now())
+        started: list[StreamingQuery] = []
+        resuming = Resuming(self.home, started, self._raise_failure, self._renewed)
         self.check()
         bronze.create(self.home.bronze)
         self.recovery.reconcile()
@@ -70,10 +86,9 @@ class Pipeline:
                 started = [stage.start(spark, {"availableNow": True})]
                 queries.watch(started, on_tick, stop, self._raise_failure)
         else:
-            trigger = {"processingTime": self.settings.pipeline.trigger}
-            started = [stage.start(spark, trigger) for stage in (self._ingest, self._index)]
+            started += [stage.start(spark, self._trigger) for stage in (self._ingest, self._index)]
             on_tick = self.recovery.scheduled(on_tick)
-            queries.watch(started, on_tick, stop, self._raise_failure)
+            queries.watch(started, on_tick, stop, resuming.look)
 
     def check(self) -> None:
         """Raises if the settings cannot work; makes nothing and starts nothing."""
@@ -87,11 +102,43 @@ class Pipeline:
             self.settings.spark, name=self.settings.pipeline.name, log_file=logs / "spark.log"
         )
 
+    def rebuild(
+        self,
+        *,
+        keep_old: timedelta = timedelta(days=7),
+        on_progress: Callable[[Progress], None] = lambda _: None,
+    ) -> RebuildReport:
+        """Builds the index anew from Bronze, beside the live one, and switches to it at once."""
+        return Rebuild(self.settings, spark=self.spark, on_progress=on_progress).run(keep_old)
+
+    def forget_rebuilds(self) -> dict[str, Any]:
+        """Drops an unfinished rebuild, and takes the names of old indexes whose time is over."""
+        old = old_versions.forget_expired(self.home.index, utc_now())
+        return {"rebuild": beside.forget(self.home), "old": old}
+
+    @property
+    def _trigger(self) -> dict[str, str]:
+        return {"processingTime": self.settings.pipeline.trigger}
+
+    def _renewed(self, course: Course) -> StreamingQuery:
+        """The index query once more, after a rebuild; the ingest query was never stopped."""
+        if course is Course.RELOAD:
+            self.settings = self._reloaded()
+        self._index = self._make_index(self.settings)
+        self._index.check()
+        return self._index.start(self.spark(), self._trigger)
+
+    def _reloaded(self) -> Settings:
+        settings = None if self._reload is None else self._reload()
+        if settings is None or settings.home != self.home:
+            raise IndexRebuiltError(self.home.index)
+        return settings
+
     def _raise_failure(self, query: StreamingQuery) -> None:
-        failure = queries.failure_of(query, self._index.failure)
-        if failure is None:
-            return
-        raise self._index.failure if isinstance(self._index.failure, FreshetError) else failure
+        known = self._index.failure if query.name == INDEX else None
+        failure = queries.failure_of(query, known)
+        if failure is not None:
+            raise known if isinstance(known, FreshetError) else failure
 
     # --- looking ---------------------------------------------------------------------------------
 
@@ -107,8 +154,9 @@ class Pipeline:
             files=monitor.FilesStatus(files.seen, files.waiting, files.waiting_bytes),
             bronze=monitor.BronzeStatus(events.rows, errors),
             schema=monitor.SchemaStatus(**asdict(evolution.summary(self.home.schema))),
-            index=monitor.IndexStatus.of(self.home.index),
+            index=monitor.IndexStatus.of(self.home.index, held=self._index.held()),
             last_batch=Ledger(self.home.ledger).latest(name, INDEX),
+            rebuild=beside.status(self.home),
         )
 
     def files(self, states: Sequence[str] = ()) -> Iterator[FileReport]:
@@ -136,14 +184,50 @@ class Pipeline:
         """The index's batches, oldest first."""
         return Ledger(self.home.ledger).rows(self.settings.pipeline.name, INDEX)
 
-    def search(self, question: str, *, k: int | None = None, where: str | None = None) -> list[Hit]:
-        """The records nearest to a question."""
-        return self.searcher().search(question, k=k or self.settings.search.k, where=where)
+    def search(
+        self,
+        question: str,
+        *,
+        k: int | None = None,
+        where: str | None = None,
+        vector: str | None = None,
+    ) -> list[Hit]:
+        """The records nearest to a question; by one of the further vectors, if it is named."""
+        k = k or self.settings.search.k
+        return self.searcher().search(question, k=k, where=where, vector=vector)
 
     def searcher(self) -> Searcher:
         """A searcher over the index as it is whenever it is asked."""
         return self._index.searcher()
 
-    def verify(self) -> Verdict:
-        """Recomputes Gold from Bronze and compares it with the index, key by key."""
-        return self._index.verify(self.spark)
+    def verify(self, *, sample: float | None = None, seed: int | None = None) -> Verdict:
+        """Recomputes Gold from Bronze and compares it with the index, key by key.
+
+        With a `sample`, of a share of the keys (below 1), or of about so many of them.
+        """
+        return self.audit(sample=sample, seed=seed).verdict
+
+    def repair(
+        self, *, sample: float | None = None, seed: int | None = None, force: bool = False
+    ) -> Audit:
+        """Compares, and writes what differs anew from Bronze, until nothing differs."""
+        return self.audit(sample=sample, seed=seed, repairs=True, force=force)
+
+    def audit(
+        self,
+        *,
+        sample: float | None = None,
+        seed: int | None = None,
+        repairs: bool = False,
+        force: bool = False,
+        on_progress: OnProgress = lambda _: None,
+    ) -> Audit:
+        """What `verify` or `repair` found and did, with all that a report tells."""
+        auditing = Auditing(
+            self.settings, self._index, self.spark, on_progress=on_progress, probe=self._probe
+        )
+        try:
+            return auditing.run(sample=sample, seed=seed, repairs=repairs, force=force)
+        finally:
+            if repairs:  # which has taken the lease from the index that was
+                self._index = self._make_index(self.settings)

@@ -1,5 +1,6 @@
 """Vector search over the index, with a filter on its columns."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,10 +51,16 @@ class Searcher:
         self._attributes = None if attributes is None else tuple(attributes)
         self._metric = metric
 
-    def search(self, question: str, *, k: int, where: str | None = None) -> list[Hit]:
-        """The k nearest pieces, nearest first; `where` is an SQL condition on the columns."""
+    def search(
+        self, question: str, *, k: int, where: str | None = None, vector: str | None = None
+    ) -> list[Hit]:
+        """The k nearest pieces, nearest first; `where` is an SQL condition on the columns.
+
+        With a `vector`, the k records whose vector of that name is nearest, with their first piece.
+        """
         table = LanceTable.open(self._uri, what="index")
         self._check_model(table)
+        _check_vector(vector, table)
         attributes = self._attributes_of(table)
         try:
             found = table.nearest(
@@ -62,11 +69,12 @@ class Searcher:
                 metric=self._metric,
                 columns=["key", "chunk", "text", *attributes],
                 where=where,
+                column=vector or "vector",
             )
         except StoreError as error:
             if where is None:
                 raise
-            columns = ", ".join(name for name in table.schema.names if name != "vector")
+            columns = ", ".join(name for name in table.schema.names if name not in _vectors(table))
             raise SearchError(
                 f'the condition "{where}" cannot be used: {error.reason}. The columns are {columns}'
             ) from error
@@ -74,7 +82,9 @@ class Searcher:
 
     def _attributes_of(self, table: LanceTable) -> list[str]:
         """Of an index that was made before, a column may still be missing."""
-        own = (name for name in table.schema.names if name not in schemas.INDEX_COLUMNS)
+        further = {column for name in _further(table) for column in (name, schemas.hash_of(name))}
+        not_attributes = {*schemas.INDEX_COLUMNS, *further}
+        own = (name for name in table.schema.names if name not in not_attributes)
         return [name for name in own if self._attributes is None or name in self._attributes]
 
     def _check_model(self, table: LanceTable) -> None:
@@ -89,3 +99,18 @@ class Searcher:
         score = 1 / (1 + distance) if self._metric == "l2" else 1 - distance
         attributes = {name: row[name] for name in names}
         return Hit(row["key"], row["chunk"], round(score, 4), row["text"], attributes)
+
+
+def _further(table: LanceTable) -> list[str]:
+    """The names of the index's further vectors."""
+    return list(json.loads(table.metadata.get(schemas.VECTORS_KEY, "{}")))
+
+
+def _vectors(table: LanceTable) -> list[str]:
+    return ["vector", *_further(table)]
+
+
+def _check_vector(name: str | None, table: LanceTable) -> None:
+    if name is not None and name not in _vectors(table):
+        known = ", ".join(_vectors(table))
+        raise SearchError(f'the index has no vector "{name}"; it has {known}')

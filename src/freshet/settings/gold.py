@@ -1,13 +1,16 @@
 """The section [gold]."""
 
+import re
 import string
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from freshet import schemas
 from freshet.settings.section import Section
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 class GoldSettings(Section):
@@ -72,6 +75,11 @@ class GoldSettings(Section):
             return self.text
         return tuple(name for _, name, _, _ in string.Formatter().parse(self.template) if name)
 
+    @property
+    def vector_columns(self) -> tuple[str, ...]:
+        """The index columns that further vectors take up."""
+        return tuple(column for name in self.vectors for column in (name, schemas.hash_of(name)))
+
     @field_validator("attributes", mode="before")
     @classmethod
     def _all_or_a_list(cls, value: Any) -> Any:
@@ -85,6 +93,7 @@ class GoldSettings(Section):
         if self.takes_all and len(self.attributes) > 1:
             raise ValueError('attributes: "*" stands alone, since it means all columns')
         _check_attributes(self.attribute_types, 0 if self.takes_all else len(self.attributes))
+        _check_vectors(self)
         if self.chunk_tokens is not None and self.chunk_overlap >= self.chunk_tokens:
             raise ValueError("chunk_overlap must be smaller than chunk_tokens")
         return self
@@ -93,8 +102,44 @@ class GoldSettings(Section):
 def _check_text(gold: GoldSettings) -> None:
     if bool(gold.text) == (gold.template is not None):
         raise ValueError("give either text (a list of columns) or template, and not both")
-    if gold.template is not None and not gold.text_columns:
+    if gold.template is not None:
+        _check_template(gold.template)
+    _check_names(gold.text_columns)
+
+
+def _check_template(template: str) -> None:
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise ValueError(
+            f"template: {error}: a brace that is no column's is written twice"
+        ) from None
+    for _, name, form, conversion in parts:
+        if name == "" or form or conversion:
+            raise ValueError('template: between braces stands a column and nothing else: "{title}"')
+    if all(name is None for _, name, _, _ in parts):
         raise ValueError('template must name at least one column, as in "{title}"')
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if "\\" in name or ("'" in name and '"' in name):
+            raise ValueError(f"a column name may not hold both quotes or a backslash: {name}")
+
+
+def _check_vectors(gold: GoldSettings) -> None:
+    taken = {*schemas.INDEX_COLUMNS, schemas.RESCUED, "is_deleted"}
+    taken |= {name.casefold() for name in gold.attribute_types}
+    for name, columns in gold.vectors.items():
+        if not _IDENTIFIER.fullmatch(name):
+            raise ValueError(f'vectors: "{name}" is not a name of letters, digits and underscores')
+        if not columns:
+            raise ValueError(f'vectors: "{name}" names no columns')
+        for column in (name, schemas.hash_of(name)):
+            if column.casefold() in taken:
+                raise ValueError(f'vectors: "{name}" needs the column {column}, which is taken')
+            taken.add(column.casefold())
+        _check_names(columns)
 
 
 def _check_attributes(types: Mapping[str, str], listed: int) -> None:

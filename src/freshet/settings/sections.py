@@ -53,7 +53,7 @@ class ChangesSettings(Section):
     )
     version: str | None = Field(
         None,
-        description="`plain` only: column that orders the versions of a record. Unset: "
+        description="`plain` and `dms`: column that orders the versions of a record. Unset: "
         f"`{DEFAULT_VERSION_COLUMN}` where a record has it, else order of arrival.",
     )
     deleted: str = Field(
