@@ -24,48 +24,60 @@ _WITH_AFTER: Final = ("c", "u", "r")
 _DELETE: Final = "d"
 _OPS: Final = {"t": TRUNCATE, "m": OTHER}
 
-_OF_SOURCE: Final = (*debezium_position.FIELDS, "db", "schema", "table", "collection")
-_EVENT: Final = (
-    "struct<op:string,before:variant,after:variant,"
-    f"source:struct<{','.join(f'`{name}`:string' for name in _OF_SOURCE)}>,"
-    "transaction:struct<total_order:string>,"
-    "status:string,event_count:variant,ddl:variant,tableChanges:variant,ts_ms:string>"
-)
-"""All that is looked at, taken out in one pass: looking up one field reads the names of all."""
 _COLUMNS_IN: Final = f"array<struct<field:string,fields:{decoding.COLUMNS}>>"
+_SEEN: Final = (
+    "struct<op:string,source:struct<db:string>,ddl:string,event_count:variant,status:string>"
+)
+_KNOWN: Final = (
+    r'^\{"op":"[^"]*","source":|^\{"source":.*"ddl":|^\{"event_count":.*"status":"(BEGIN|END)"\}$'
+)
 
 
 def _recognise(value: Column) -> Column:
     """Whether a record is a Debezium event, a tombstone, or says where a transaction begins."""
-    inside = F.try_variant_get(wrapper.body_of(value), "$", _EVENT)
-    found = wrapper.is_empty(value) | _is_event(inside) | _is_of_transaction(inside)
+    # As JSON, in which absent fields do not stand, it is all looked up at once.
+    seen = F.to_json(F.try_variant_get(wrapper.body_of(value), "$", _SEEN))
+    inside = F.coalesce(wrapper.is_empty(value) | seen.rlike(_KNOWN), F.lit(False))
     bare = variants.field(value, "op").isNotNull() & variants.field(value, "source").isNotNull()
-    return F.when(bare, F.lit(True)).otherwise(F.coalesce(found, F.lit(False)))
+    return F.when(bare, F.lit(True)).otherwise(inside)
 
 
-def _is_event(event: Column) -> Column:
-    has_op = event["op"].isNotNull() | event["ddl"].isNotNull() | event["tableChanges"].isNotNull()
-    return event["source"].isNotNull() & has_op
+def _event_type(chosen: Chosen) -> str:
+    """All that is looked at, taken out in one pass: looking up one field reads the names of all.
 
-
-def _is_of_transaction(event: Column) -> Column:
-    return event["status"].isin("BEGIN", "END") & event["event_count"].isNotNull()
+    Each value that is taken out costs, and more if it is converted: so numbers are asked for as
+    numbers, and names of tables only if a table is chosen.
+    """
+    names = () if chosen.table is None else ("db", "schema", "table")
+    source = debezium_position.typed("", "collection", *names)
+    return (
+        f"struct<op:string,before:variant,after:variant,source:struct<{source}>,"
+        "transaction:struct<total_order:bigint>,"
+        "status:string,event_count:variant,ddl:variant,tableChanges:variant,ts_ms:variant,"
+        "key:variant,value:variant,headers:variant,payload:variant>"
+    )
 
 
 def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
     """Opens the event, so that its parts are looked up once."""
+    type_ = _event_type(chosen)
+    rows = variants.with_columns(rows, __dbz_top=F.try_variant_get(value, "$", type_))
+    top = F.col("__dbz_top")
+    is_wrapped = top["value"].isNotNull() | top["payload"].isNotNull()
     rows = variants.with_columns(
         rows,
-        __dbz_value=wrapper.value_of(value),
-        __dbz_beside=wrapper.key_in(value),
-        __dbz_header=wrapper.old_key_header(value),
+        __dbz_value=F.when(is_wrapped, wrapper.value_of(value)),
+        __dbz_beside=F.when(top["key"].isNotNull(), wrapper.key_in(value)),
+        __dbz_header=F.when(top["headers"].isNotNull(), wrapper.old_key_header(value)),
     )
-    rows = variants.with_columns(rows, __dbz_body=wrapper.payload_of(F.col("__dbz_value")))
-    rows = variants.with_columns(rows, __dbz=F.try_variant_get(F.col("__dbz_body"), "$", _EVENT))
-    rows = variants.with_columns(rows, __dbz_op=_op(chosen), __dbz_image=_image())
+    opened = F.try_variant_get(wrapper.payload_of(F.col("__dbz_value")), "$", type_)
+    rows = variants.with_columns(
+        rows, __dbz=F.when(F.col("__dbz_value").isNull(), top).otherwise(opened)
+    )
+    rows = variants.with_columns(rows, __dbz_op=_op(value, chosen), __dbz_image=_image())
     as_json = F.when(_has_image(), F.to_json(F.col("__dbz_image")))
     rows = variants.with_columns(
-        rows, __dbz_json=as_json, __dbz_kinds=_kinds(chosen), __dbz_parts=_parts(chosen)
+        rows, __dbz_json=as_json, __dbz_kinds=_kinds(chosen), __dbz_texts=_texts(chosen)
     )
     return variants.with_columns(rows, __dbz_key=_key(chosen))
 
@@ -95,20 +107,27 @@ def _source(name: str) -> Column:
     return F.col(f"__dbz.source.{name}")
 
 
-def _op(chosen: Chosen) -> Column:
+def _is_of_table(chosen: Chosen) -> Column:
+    if chosen.table is None:
+        return F.lit(True)
+    schema = F.coalesce(_source("schema"), _source("db"))
+    return is_of_table(chosen, schema, F.coalesce(_source("table"), _source("collection")))
+
+
+def _op(value: Column, chosen: Chosen) -> Column:
     """What an event is; of another table, or about something else than rows, it is `OTHER`."""
     event, op = F.col("__dbz"), F.col("__dbz.op")
-    schema = F.coalesce(_source("schema"), _source("db"))
-    table = F.coalesce(_source("table"), _source("collection"))
-    is_heartbeat = event["source"].isNull() & event["ts_ms"].isNotNull()
-    about_rows = F.when(~is_of_table(chosen, schema, table), F.lit(OTHER))
+    about_rows = F.when(~_is_of_table(chosen), F.lit(OTHER))
     for coded, meant in _OPS.items():
         about_rows = about_rows.when(op == coded, F.lit(meant))
-    other = F.coalesce(_is_of_transaction(event) | is_heartbeat | _is_event(event), F.lit(False))
+    is_of_transaction = event["status"].isin("BEGIN", "END") & event["event_count"].isNotNull()
+    is_heartbeat = event["source"].isNull() & event["ts_ms"].isNotNull()
+    is_ddl = event["ddl"].isNotNull() | event["tableChanges"].isNotNull()
+    body = wrapper.payload_of(F.coalesce(F.col("__dbz_value"), value))
     return (
         F.when(op.isNotNull(), about_rows.otherwise(op))
-        .when(F.is_variant_null(F.col("__dbz_body")), F.lit(TOMBSTONE))
-        .when(other, F.lit(OTHER))
+        .when(F.is_variant_null(body), F.lit(TOMBSTONE))
+        .when(is_of_transaction | is_heartbeat | is_ddl, F.lit(OTHER))
     )
 
 
@@ -131,11 +150,11 @@ def _kinds(chosen: Chosen) -> Column:
     return decoding.kinds_of(F.try_element_at(fields["fields"], place), chosen.types)
 
 
-def _parts(chosen: Chosen) -> Column:
+def _texts(chosen: Chosen) -> Column:
     """The key's columns: from the image, else from the key that stands beside the event."""
     image, beside = F.col("__dbz_image"), F.col("__dbz_beside")
     of_row = [
-        F.coalesce(variants.field(image, name), variants.field(beside, name)) for name in chosen.key
+        F.coalesce(variants.text(image, name), variants.text(beside, name)) for name in chosen.key
     ]
     if not mongodb.is_id(chosen.key):
         return F.array(*of_row)
@@ -145,7 +164,7 @@ def _parts(chosen: Chosen) -> Column:
 
 def _key(chosen: Chosen) -> Column:
     texts = [
-        decoding.readable(F.col("__dbz_parts")[place], chosen.types.get(name))
+        decoding.readable(F.col("__dbz_texts")[place], chosen.types.get(name))
         for place, name in enumerate(chosen.key)
     ]
     return F.when(~F.col("__dbz_op").isin(*WITHOUT_KEY), key_of_texts(texts))

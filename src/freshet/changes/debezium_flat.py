@@ -21,46 +21,49 @@ from freshet.changes.envelope import (
 
 _MARKS: Final = ("__deleted", "__op", "__source_ts_ms", "__lsn")
 _OWN: Final = "__"
-_OF_SOURCE: Final = (*debezium_position.FIELDS, "db", "schema", "table", "collection")
-_SAID: Final = (
-    *("__deleted", "__op", "__ts_ms", "__transaction_total_order", "op", "status"),
-    *(f"{prefix}{name}" for name in _OF_SOURCE for prefix in ("__", "__source_")
-      if (prefix, name) != ("__", "ts_ms")),
-)  # fmt: skip
+_OF_SOURCE: Final = ("db", "schema", "table", "collection")
 _ROW: Final = (
-    f"struct<{','.join(f'`{name}`:string' for name in _SAID)},"
-    "source:variant,message:variant,event_count:variant>"
+    f"struct<{debezium_position.typed('__', *_OF_SOURCE)},"
+    f"{debezium_position.typed('__source_', *_OF_SOURCE)},"
+    "__deleted:string,__op:string,__transaction_total_order:bigint,"
+    "op:string,status:string,source:variant,message:variant,event_count:variant,"
+    "key:variant,value:variant,headers:variant,payload:variant>"
 )
-
-
-def _has_marks(value: Column) -> Column:
-    first, *others = (variants.field(value, name).isNotNull() for name in _MARKS)
-    for other in others:
-        first |= other
-    return first
 
 
 def _recognise(value: Column) -> Column:
     """Whether a record, or what is wrapped in it, has a column that only the flattening adds."""
-    return F.when(_has_marks(value), F.lit(True)).otherwise(
-        F.coalesce(_has_marks(wrapper.body_of(value)), F.lit(False))
+    marks = f"struct<{','.join(f'`{name}`:string' for name in _MARKS)}>"
+    bare, inside = (
+        F.to_json(F.try_variant_get(one, "$", marks)) != "{}"
+        for one in (value, wrapper.body_of(value))
     )
+    return F.coalesce(bare | inside, F.lit(False))
+
+
+def _has_marks(row: Column) -> Column:
+    return F.coalesce(*(row[name].cast("string") for name in _MARKS)).isNotNull()
 
 
 def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
     """Opens the record: a row may itself have columns `value` and `payload`."""
-    is_row = _has_marks(value)
-    opened = F.when(is_row, value).otherwise(wrapper.value_of(value))
-    body = F.when(is_row, value).otherwise(wrapper.payload_of(F.col("__flat_value")))
+    rows = variants.with_columns(rows, __flat_top=F.try_variant_get(value, "$", _ROW))
+    top = F.col("__flat_top")
+    has_inside = top["value"].isNotNull() | top["payload"].isNotNull()
+    is_wrapped = ~_has_marks(top) & has_inside
     rows = variants.with_columns(
-        rows, __flat_value=opened, __flat_beside=F.when(~is_row, wrapper.key_in(value))
+        rows,
+        __flat_value=F.when(is_wrapped, wrapper.value_of(value)),
+        __flat_beside=F.when(is_wrapped, wrapper.key_in(value)),
+        __flat_header=F.when(is_wrapped, wrapper.old_key_header(value)),
     )
-    rows = variants.with_columns(
-        rows, __flat_body=body, __flat_header=wrapper.old_key_header(value)
-    )
-    rows = variants.with_columns(rows, __flat=F.try_variant_get(F.col("__flat_body"), "$", _ROW))
+    is_bare = F.col("__flat_value").isNull()
+    body = F.when(is_bare, value).otherwise(wrapper.payload_of(F.col("__flat_value")))
+    rows = variants.with_columns(rows, __flat_body=body)
+    opened = F.try_variant_get(F.col("__flat_body"), "$", _ROW)
+    rows = variants.with_columns(rows, __flat=F.when(is_bare, top).otherwise(opened))
     rows = variants.with_columns(rows, __flat_op=_op(chosen), __flat_kinds=_kinds(chosen))
-    rows = variants.with_columns(rows, __flat_parts=_parts(chosen), __flat_image=_image())
+    rows = variants.with_columns(rows, __flat_texts=_texts(chosen), __flat_image=_image())
     return variants.with_columns(
         rows, __flat_json=F.to_json(F.col("__flat_image")), __flat_key=_key(chosen)
     )
@@ -84,9 +87,7 @@ def _understand(value: Column, chosen: Chosen) -> Column:
 
 
 def _source(name: str) -> Column:
-    """What `add.fields` told of the source, as `name` or as `source.name`."""
-    if name == "ts_ms":
-        return F.coalesce(F.col("__flat.__source_ts_ms"), F.col("__flat.__ts_ms"))
+    """What `add.fields` told of the source, as `source.name` or as `name`."""
     return F.coalesce(F.col(f"__flat.__source_{name}"), F.col(f"__flat.__{name}"))
 
 
@@ -124,20 +125,17 @@ def _kinds(chosen: Chosen) -> Column:
     return decoding.kinds_of(F.when(is_around, columns), chosen.types)
 
 
-def _parts(chosen: Chosen) -> Column:
+def _texts(chosen: Chosen) -> Column:
     """The key's columns: from the row, else from the key that stands beside it."""
     row, beside = F.col("__flat_body"), F.col("__flat_beside")
     return F.array(
-        *(
-            F.coalesce(variants.field(row, name), variants.field(beside, name))
-            for name in chosen.key
-        )
+        *(F.coalesce(variants.text(row, name), variants.text(beside, name)) for name in chosen.key)
     )
 
 
 def _key(chosen: Chosen) -> Column:
     texts = [
-        decoding.readable(F.col("__flat_parts")[place], chosen.types.get(name))
+        decoding.readable(F.col("__flat_texts")[place], chosen.types.get(name))
         for place, name in enumerate(chosen.key)
     ]
     return F.when(~F.col("__flat_op").isin(*WITHOUT_KEY), key_of_texts(texts))

@@ -22,21 +22,28 @@ from pyspark.sql import functions as F
 
 from freshet.changes import versions
 
-FIELDS: Final = (
-    "connector", "sequence", "lsn", "file", "pos", "row", "commit_lsn", "change_lsn",
-    "event_serial_no", "scn", "commit_scn", "rs_id", "ssn", "ord", "wallTime", "ts_ms",
+_NUMBERS: Final = ("lsn", "pos", "row", "event_serial_no", "ord", "wallTime", "ts_ms")
+_TEXTS: Final = (
+    "connector", "sequence", "file", "commit_lsn", "change_lsn",
+    "scn", "commit_scn", "rs_id", "ssn",
 )  # fmt: skip
-"""The fields of `source` that a position is made of."""
+
+
+def typed(prefix: str, *others: str) -> str:
+    """The fields of `source` that a position is made of, and others, as those of a struct."""
+    numbers = [f"`{prefix}{name}`:bigint" for name in _NUMBERS]
+    return ",".join([*numbers, *(f"`{prefix}{name}`:string" for name in (*_TEXTS, *others))])
+
 
 Source = Callable[[str], Column]
-"""Gives a field of `source` as text, null if it is not there."""
+"""Gives a field of `source`, null if it is not there."""
 
 
 def position(source: Source) -> Column:
     """The three components of an event's position, as one text."""
     nothing = versions.nothing()
     return (
-        F.when(F.coalesce(source("sequence"), source("lsn")).isNotNull(), _postgres(source))
+        F.when(source("sequence").isNotNull() | source("lsn").isNotNull(), _postgres(source))
         .when(source("pos").isNotNull(), _mysql(source))
         .when(_is(source, "sqlserver", "commit_lsn"), _sql_server(source))
         .when(_is(source, "oracle", "scn"), _oracle(source))
@@ -60,7 +67,7 @@ def _postgres(source: Source) -> Column:
         F.nullif(F.regexp_extract(sequence, pattern, 1), F.lit(""))
         for pattern in (r'^\["?([0-9]+)', r',\s*"?([0-9]+)"?\]$')
     )
-    lsn = F.coalesce(own, source("lsn"))
+    lsn = F.coalesce(own, source("lsn").cast("string"))
     first = F.when(sequence.isNotNull(), versions.whole(F.coalesce(commit, lsn)))
     return versions.composed(first, versions.whole(lsn), versions.nothing())
 

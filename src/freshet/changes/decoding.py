@@ -43,7 +43,7 @@ _COLUMN: Final = "field:string,name:string,parameters:map<string,string>"
 COLUMNS: Final = f"array<struct<{_COLUMN},items:struct<{_COLUMN}>>>"
 """The type of a schema's list of columns."""
 
-_VARIABLE_SCALE: Final = r'^\{"scale":-?[0-9]{1,3},"value":"[A-Za-z0-9+/]+=*"\}$'
+_VARIABLE_SCALE: Final = r'^\{"scale":(-?[0-9]{1,3}),"value":"([A-Za-z0-9+/]+=*)"\}$'
 _HAS_VARIABLE_SCALE: Final = '{"scale":'
 _MOST_DIGITS: Final = 38
 
@@ -94,13 +94,13 @@ def decoded(fields: Column, as_json: Column, kinds: Column) -> Column:
     return F.when(needed, F.coalesce(F.to_json(values), as_json)).otherwise(as_json)
 
 
-def readable(value: Column, kind: str | None) -> Column:
+def readable(text: Column, kind: str | None) -> Column:
     """A key column's text, with decimals written as numbers; dates and times stay as they are."""
-    text = F.try_variant_get(value, "$", "string")
     if kind is not None and _DECIMAL.match(kind):
         return F.coalesce(_decimal(text, F.lit(_scale_of(kind))), text)
-    told = F.try_variant_get(value, "$", "struct<scale:int,value:string>")
-    by_shape = F.when(text.startswith(_HAS_VARIABLE_SCALE), _decimal(told["value"], told["scale"]))
+    value = F.regexp_extract(text, _VARIABLE_SCALE, 2)
+    scale = F.regexp_extract(text, _VARIABLE_SCALE, 1).try_cast("int")
+    by_shape = F.when(text.startswith(_HAS_VARIABLE_SCALE), _decimal(value, scale))
     return F.coalesce(by_shape, text)
 
 

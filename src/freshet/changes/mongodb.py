@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from freshet import variants
 
 _ID: Final = ("_id", "id")
-_TYPED: Final = ("$oid", "$numberLong", "$numberInt", "$numberDecimal", "$uuid")
+_MARKED: Final = r'^\{"\$[A-Za-z0-9]+":"?([^"{}]*)"?\}$'
 _AS_TEXT: Final = r'\{"\$(?:oid|uuid|date)":("[^"\\]*")\}'
 _AS_NUMBER: Final = r'\{"\$number(?:Int|Long|Decimal|Double)":"(-?[0-9]+(?:\.[0-9]+)?)"\}'
 
@@ -21,8 +21,9 @@ def is_id(columns: Sequence[str]) -> bool:
 
 def id_of(document: Column, key: Column) -> Column:
     """The `_id` of a document; of a delete, which has no document, from the key beside it."""
-    in_key = F.try_parse_json(variants.text(key, "id"))
-    return _plain(F.coalesce(variants.field(document, "_id"), in_key))
+    in_key = F.try_variant_get(F.try_parse_json(variants.text(key, "id")), "$", "string")
+    # Extended JSON marks the type of an id that is neither text nor a small number.
+    return F.regexp_replace(F.coalesce(variants.text(document, "_id"), in_key), _MARKED, "$1")
 
 
 def readable(document: Column) -> Column:
@@ -30,9 +31,3 @@ def readable(document: Column) -> Column:
     # Quotes inside a text are escaped, so these patterns fit objects alone.
     plain = F.regexp_replace(document, _AS_TEXT, "$1")
     return F.regexp_replace(plain, _AS_NUMBER, "$1")
-
-
-def _plain(value: Column) -> Column:
-    """An id as a plain value, where extended JSON marks its type."""
-    marked = (variants.field(value, name) for name in _TYPED)
-    return F.coalesce(*marked, value)
