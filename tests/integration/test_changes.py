@@ -257,7 +257,7 @@ def test_a_tombstone_is_kept_and_does_nothing(spark: SparkSession, tombstone: st
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        (debezium("t", lsn=1), "the Debezium op t is not understood"),
+        (debezium("x", lsn=1), "the Debezium op x is not understood"),
         (debezium("c", lsn=1), "a Debezium event without after"),
         (debezium("d", lsn=1), "a Debezium delete without before"),
         ({"id": 1}, "not a Debezium event: there is no op"),

@@ -8,10 +8,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from freshet import schemas, variants
-from freshet.changes import versions
+from freshet.changes import debezium_shortcut, versions
 from freshet.changes.airbyte import AIRBYTE
 from freshet.changes.debezium import DEBEZIUM
 from freshet.changes.debezium_flat import DEBEZIUM_FLAT
+from freshet.changes.debezium_shortcut import SHORTCUT
 from freshet.changes.decoding import check_types
 from freshet.changes.delta_cdf import DELTA_CDF
 from freshet.changes.dms import DMS
@@ -53,11 +54,24 @@ def normalise(
     check_types(types or {})
     chosen = Chosen(tuple(key), version, deleted, table, types or {}, placeholder)
     unread = F.col("error") if "error" in events.columns else F.lit(None).cast("string")
-    parsed = variants.with_columns(
-        events, __value=variants.parsed(F.col("record")), __unread=unread
+    rows = variants.with_columns(events, __unread=unread)
+    has_shortcut = envelope in {AUTO, DEBEZIUM.name} and debezium_shortcut.is_possible(chosen)
+    if has_shortcut:
+        rows = debezium_shortcut.with_shortcut(rows, chosen)
+    is_left = F.col(SHORTCUT).isNull() if has_shortcut else F.lit(True)
+    rows = variants.with_columns(rows, __value=F.when(is_left, variants.parsed(F.col("record"))))
+    understood = _recognised(rows, chosen) if envelope == AUTO else _as(rows, envelope, chosen)
+    return _as_changes(_joined(understood) if has_shortcut else understood, chosen.key)
+
+
+def _joined(rows: DataFrame) -> DataFrame:
+    """Records that went the short way, and those that went the long one."""
+    is_short = F.col(SHORTCUT).isNotNull()
+    return variants.with_columns(
+        rows.withColumnsRenamed({"__change": "__long", "__envelope": "__long_envelope"}),
+        __change=F.when(is_short, F.col(SHORTCUT)).otherwise(F.col("__long")),
+        __envelope=F.when(is_short, DEBEZIUM.name).otherwise(F.col("__long_envelope")),
     )
-    understood = _recognised(parsed, chosen) if envelope == AUTO else _as(parsed, envelope, chosen)
-    return _as_changes(understood, chosen.key)
 
 
 def _as(rows: DataFrame, name: str, chosen: Chosen) -> DataFrame:
@@ -65,7 +79,9 @@ def _as(rows: DataFrame, name: str, chosen: Chosen) -> DataFrame:
     if envelope.prepare is not None:
         rows = envelope.prepare(rows, value, chosen)
     return variants.with_columns(
-        rows, __envelope=F.lit(name), __change=envelope.understand(value, chosen)
+        rows,
+        __envelope=F.lit(name),
+        __change=F.when(value.isNotNull(), envelope.understand(value, chosen)),
     )
 
 
@@ -74,20 +90,16 @@ def _recognised(rows: DataFrame, chosen: Chosen) -> DataFrame:
     name, value = F.col("__recognised"), F.col("__value")
     *marked, otherwise = ENVELOPES.values()
     found = _first_that_recognises(marked, otherwise, value)
-    rows = variants.with_columns(rows, __recognised=found)
+    rows = variants.with_columns(rows, __recognised=F.when(value.isNotNull(), found))
     for one in ENVELOPES.values():
         if one.prepare is not None:
             rows = one.prepare(rows, F.when(name == one.name, value), chosen)
     change = reduce(
         lambda case, one: case.when(name == one.name, one.understand(value, chosen)),
-        marked[1:],
+        (*marked[1:], otherwise),
         F.when(name == marked[0].name, marked[0].understand(value, chosen)),
     )
-    return variants.with_columns(
-        rows,
-        __change=change.otherwise(otherwise.understand(value, chosen)),
-        __envelope=_compiled_in_parts(name),
-    )
+    return variants.with_columns(rows, __change=change, __envelope=_compiled_in_parts(name))
 
 
 def _compiled_in_parts(column: Column) -> Column:
@@ -134,7 +146,7 @@ def _not_json() -> Column:
     """Why a record is not an event at all; a bare null may be a tombstone."""
     first = F.left(F.ltrim(F.col("record")), F.lit(1))
     is_tombstone = F.col("__change.op") == TOMBSTONE
-    return F.when(F.col("__value").isNull(), F.lit("not JSON")).when(
+    return F.when(F.col("__change").isNull(), F.lit("not JSON")).when(
         (first != "{") & ~is_tombstone, F.lit("not a JSON object")
     )
 

@@ -27,7 +27,7 @@ def fields_with(placeholder: str, image: Column) -> Column:
     a text of the user: quotes inside a text are escaped, so no pattern here fits inside one.
     """
     values = _forms(placeholder)
-    stands_there = reduce(Column.__or__, (image.contains(mark) for mark in _marks(placeholder)))
+    stands_there = reduce(Column.__or__, (image.contains(mark) for mark in marks(placeholder)))
     alternatives = "|".join(re.escape(_compact(value)) for value in values)
     names = F.regexp_extract_all(image, F.lit(f"{_NAME}(?:{alternatives})(?=[,}}])"), F.lit(1))
     listed = F.concat(F.lit('["'), F.concat_ws('","', names), F.lit('"]'))
@@ -47,13 +47,13 @@ def _forms(placeholder: str) -> list[Any]:
     return [*texts, *([text] for text in texts), *numbers, as_map, _compact(as_map)]
 
 
-def _marks(placeholder: str) -> list[str]:
+def marks(placeholder: str) -> list[str]:
     """What stands in a text that has any of the forms; the fewer, the faster."""
     raw = placeholder.encode()
     plain, url_safe, in_hex = _as_bytes(raw)
     numbers = ",".join(str(byte) for byte in raw)
     [one, two] = [base64.b64encode(bytes([byte])).decode() for byte in raw[:2].ljust(2)]
-    marks = [
+    found = [
         placeholder,
         *{plain, url_safe},
         in_hex,
@@ -62,7 +62,7 @@ def _marks(placeholder: str) -> list[str]:
         f'"{one}","{two}"',
         f'"value":"{one}"}},{{"scale":0,"value":"{two}"',
     ]
-    return [mark for mark in marks if mark]
+    return [mark for mark in found if mark]
 
 
 def _as_bytes(raw: bytes) -> tuple[str, str, str]:
