@@ -49,6 +49,9 @@ def configuration(settings: SparkSettings, name: str, jars: list[Path]) -> dict[
         "spark.sql.adaptive.enabled": "false",
         # TCP to the Python workers waits 40 ms for delayed acknowledgements now and then.
         "spark.python.unix.domain.socket.enabled": "true",
+        # To remember for each expression which line of Python made it doubles the time that a plan
+        # takes to be built.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
         # Ingest must not wait behind a batch that is being embedded.
         "spark.scheduler.mode": "FAIR",

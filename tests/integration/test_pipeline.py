@@ -24,7 +24,7 @@ from freshet.errors import (
 from freshet.schemas import BRONZE
 from freshet.sink import BatchReport, Step
 from freshet.testing import FailAt, Moment
-from histories import History, indexed, recount, shuffled_history
+from histories import indexed, recount, shuffled_history
 
 MakeSettings = Callable[..., Settings]
 
@@ -268,25 +268,6 @@ def wait_until(is_done: Callable[[], bool], patience_s: float = 60) -> None:
     while not is_done():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.05)
-
-
-@pytest.mark.parametrize("envelope", ["debezium", "auto"])
-def test_debezium_events_become_an_index(
-    spark: SparkSession, tmp_path: Path, settings: MakeSettings, envelope: str
-) -> None:
-    lines = (Path(__file__).parent.parent / "data/debezium_articles.jsonl").read_text()
-    chosen = settings(
-        changes={"envelope": envelope, "version": None}, gold={"attributes": ["title"]}
-    )
-    History([lines.split("\n")[:-1][n::4] for n in range(4)]).land(tmp_path / "landing")
-    pipeline = Pipeline(chosen, spark=spark)
-    pipeline.run(once=True)
-    assert pipeline.status().bronze.errors == 0
-    final = (Path(__file__).parent.parent / "data/debezium_articles_final.jsonl").read_text()
-    wanted = {str(row["id"]): row["title"] for row in map(json.loads, final.split("\n")[:-1])}
-    rows = lancedb.connect(pipeline.home.index_folder).open_table("docs").to_arrow()
-    assert dict(zip(*(rows.column(c).to_pylist() for c in ("key", "title")), strict=True)) == wanted
-    assert pipeline.verify().ok
 
 
 @pytest.mark.parametrize("file_format", ["csv", "parquet"])

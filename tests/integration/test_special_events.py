@@ -52,10 +52,10 @@ def test_any_order_any_split_any_repetition_and_a_crash_give_the_table(
     spark: SparkSession, tmp_path: Path, debezium: MakeSettings, seed: int
 ) -> None:
     source = Source(seed)
-    source.live(2_000)
+    source.live(1_200)
     chooser = random.Random(seed)
-    source.land(tmp_path / "landing", files=24, order=chooser, again=0.1)
-    chosen = debezium(landing={"max_files_per_trigger": 3})
+    source.land(tmp_path / "landing", files=12, order=chooser, again=0.1)
+    chosen = debezium(landing={"max_files_per_trigger": 4})
     for moment in (Moment("after", Step.COMMIT, 1), Moment("after", Step.PREPARE, 3)):
         probe = FailAt(moment)
         with pytest.raises(StreamFailedError):
@@ -72,7 +72,7 @@ def test_the_same_events_in_order_and_in_one_batch_give_the_table(
     spark: SparkSession, tmp_path: Path, debezium: MakeSettings
 ) -> None:
     source = Source(4)
-    source.live(2_000)
+    source.live(1_500)
     source.land(tmp_path / "landing", files=1)
     pipeline = Pipeline(debezium(), spark=spark)
     pipeline.run(once=True)
