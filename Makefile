@@ -36,7 +36,7 @@ MINUTES ?= 10
 soak: setup  ## kill it at random for MINUTES=10 in each of two modes; SEED=… repeats one
 	@$(BIN)/python tests/crash/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-BENCHMARKS := sink_vs_merge_insert table_growth append_growth sink_overhead landing_ingest landing_discovery
+BENCHMARKS := sink_vs_merge_insert table_growth append_growth sink_overhead landing_ingest landing_discovery changes_ingest
 bench: setup  ## the sink and the source against their rivals
 	@for name in $(BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 

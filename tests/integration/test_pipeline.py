@@ -179,7 +179,7 @@ def test_status_tells_files_events_index_and_the_last_batch(
     assert status["pipeline"] == "docs"
     size = (tmp_path / "landing" / "waits.json").stat().st_size
     assert status["files"] == {"seen": 1, "waiting": 1, "waiting_bytes": size}
-    assert status["bronze"] == {"rows": 3, "errors": 1}
+    assert status["bronze"] == {"rows": 3, "errors": 1, "envelopes": ("plain",)}
     assert status["schema"] == {"version": 1, "columns": 4, "pending": 0, "conflicts": 0}
     assert status["index"] == {
         "rows": 2,

@@ -1,7 +1,15 @@
 """Bronze: every event, for ever, in one Delta table of fixed columns; and its quarantine."""
 
 from freshet.bronze.quarantine import Quarantined, ReadingResult, quarantined, reasons, results
-from freshet.bronze.table import Counts, count, create, read_stream, rows_to_append, write_stream
+from freshet.bronze.table import (
+    Counts,
+    count,
+    create,
+    envelopes,
+    read_stream,
+    rows_to_append,
+    write_stream,
+)
 
 __all__ = [
     "Counts",
@@ -9,6 +17,7 @@ __all__ = [
     "ReadingResult",
     "count",
     "create",
+    "envelopes",
     "quarantined",
     "read_stream",
     "reasons",

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from freshet import schemas
-from freshet.stores import delta_tables
+from freshet.stores import delta_facts, delta_tables
 
 # A batch is admitted by files, so files are a fraction of the largest batch.
 FILES_PER_BATCH: Final = 8
@@ -39,6 +39,11 @@ def count(uri: str) -> Counts:
         return Counts(0, 0)
     rows, without_error = delta_tables.rows_and_nulls(uri, "error", "Bronze table")
     return Counts(rows, rows - without_error)
+
+
+def envelopes(uri: str) -> tuple[str, ...]:
+    """As what the events were understood, from the log alone: two of each data file are told."""
+    return tuple(sorted(delta_facts.bounds(uri, "envelope")))
 
 
 def rows_to_append(changes: DataFrame, pipeline: str) -> DataFrame:

@@ -27,7 +27,8 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
             "pipeline": found.pipeline,
             "files": f"{n(found.files.seen)} seen, {n(found.files.waiting)} waiting "
             f"({output.size(found.files.waiting_bytes)})",
-            "bronze": f"{n(found.bronze.rows)} events, {n(found.bronze.errors)} in quarantine",
+            "bronze": f"{n(found.bronze.rows)} events, {n(found.bronze.errors)} in quarantine; "
+            f"understood as {', '.join(found.bronze.envelopes) or 'nothing yet'}",
             "schema": f"version {found.schema.version}, {n(found.schema.columns)} columns, "
             f"{n(found.schema.pending)} changes to accept, {n(found.schema.conflicts)} values "
             "that did not fit",

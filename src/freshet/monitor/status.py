@@ -23,6 +23,8 @@ class BronzeStatus:
 
     rows: int
     errors: int
+    envelopes: tuple[str, ...] = ()
+    """As what they were understood."""
 
 
 @dataclass(frozen=True)

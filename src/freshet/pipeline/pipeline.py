@@ -152,7 +152,7 @@ class Pipeline:
         return monitor.Status(
             pipeline=name,
             files=monitor.FilesStatus(files.seen, files.waiting, files.waiting_bytes),
-            bronze=monitor.BronzeStatus(events.rows, errors),
+            bronze=monitor.BronzeStatus(events.rows, errors, bronze.envelopes(self.home.bronze)),
             schema=monitor.SchemaStatus(**asdict(evolution.summary(self.home.schema))),
             index=monitor.IndexStatus.of(self.home.index, held=self._index.held()),
             last_batch=Ledger(self.home.ledger).latest(name, INDEX),

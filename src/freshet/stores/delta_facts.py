@@ -46,6 +46,18 @@ def greatest(uri: str, column: str) -> int | None:
     return None if facts is None else facts.greatest
 
 
+def bounds(uri: str, column: str) -> set[str]:
+    """The least and the greatest text of a column in each data file, from the log alone."""
+    try:
+        files = pa.table(DeltaTable(uri).get_add_actions(flatten=True))
+    except TableNotFoundError:
+        return set()
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise StoreError("read the log of", uri, error) from error
+    names = [name for name in (f"min.{column}", f"max.{column}") if name in files.column_names]
+    return {text for name in names for text in files[name].to_pylist() if text is not None}
+
+
 def _range_of(table: DeltaTable, files: pa.Table, column: str) -> tuple[int | None, int | None]:
     if not files.num_rows:
         return None, None
