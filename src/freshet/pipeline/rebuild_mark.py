@@ -47,7 +47,7 @@ class Mark:
         """Whether somebody is at it."""
         if self.owner is None or now - self.renewed_at > _DEAD_AFTER:
             return False
-        return self.machine != platform.node() or _is_alive(self.process)
+        return self.machine != platform.node() or is_alive(self.process)
 
 
 def place_of(home: Home) -> str:
@@ -137,13 +137,3 @@ class Keeper:
     def _write(self, mark: Mark) -> None:
         said = asdict(mark) | {"renewed_at": self._clock().isoformat()}
         small_files.replace(place_of(self._home), json.dumps(said).encode())
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is somebody else's
-        return True
-    return True

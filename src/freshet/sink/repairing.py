@@ -27,7 +27,7 @@ from freshet.rows import RowBuilder
 from freshet.sink.commit_protocol import CommitProtocol, Probe, no_probe
 from freshet.sink.continuity import Course, Decision
 from freshet.sink.fence import Fence
-from freshet.sink.leases import Claim, Lease, newest_claim
+from freshet.sink.leases import Claim, Lease, is_alive, newest_claim
 from freshet.sink.ledger import BatchReport, Ledger
 from freshet.sink.parts_executor import Sweep
 from freshet.sink.prepared import Prepared
@@ -157,16 +157,6 @@ def _why_it_may_run(claim: Claim) -> str | None:
     process, machine = int(found.group(1)), found.group(2)
     if machine != platform.node():
         return f"{claim.host} was the last to write the index, and may be running"
-    if process == os.getpid() or not _is_alive(process):
+    if process == os.getpid() or not is_alive(process):
         return None
     return f"{claim.host} writes the index, and is running"
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is somebody else's
-        return True
-    return True
