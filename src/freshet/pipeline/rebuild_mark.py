@@ -19,6 +19,7 @@ from uuid import uuid4
 from freshet.errors import RebuildActiveError, StoreError
 from freshet.events import warn
 from freshet.layout import Home
+from freshet.sink.leases import is_alive
 from freshet.stores import file_systems, small_files
 
 _RENEW_EVERY_S: Final = 2.0
