@@ -76,7 +76,8 @@ def test_the_way_of_a_new_user(freshet: Freshet, spark: SparkSession) -> None:
     assert ran.exit_code == 0
     assert "1 batch, 1 events indexed" in ran.stdout
     status = json.loads(freshet("status", "--json").stdout)
-    assert list(status) == ["pipeline", "files", "bronze", "schema", "index", "last_batch"]
+    names = ["pipeline", "files", "bronze", "schema", "index", "last_batch", "rebuild"]
+    assert list(status) == names
     assert status["index"]["keys"] == 1
     assert status["last_batch"]["rows_embedded"] == 1
     assert "1 records in 1 rows" in re.sub(r"\s+", " ", freshet("status").stdout)

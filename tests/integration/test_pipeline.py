@@ -187,6 +187,7 @@ def test_status_tells_files_events_index_and_the_last_batch(
         "version": version_of(pipeline.home.root),
         "fragments": 1,
         "unindexed_rows": 2,
+        "held": 0,
     }
     assert status["last_batch"]["status"] == "committed"
     assert status["last_batch"]["rows_in"] == 2
