@@ -72,6 +72,8 @@ class Watched:
 
     def release(self, records: Sequence[str]) -> None:
         """Records that wait no longer."""
+        if self.is_empty():
+            return
         for start in range(0, len(records), _KEYS_AT_ONCE):
             some = is_among("dependent", records[start : start + _KEYS_AT_ONCE])
             lance_rows.delete_matching(self.uri, f"reason = {quoted(HELD)} AND {some}")
