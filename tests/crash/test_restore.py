@@ -117,6 +117,7 @@ def check(folder: Path, spark: SparkSession) -> None:
     assert is_well(findings), findings
 
 
+@pytest.mark.long
 def test_destroyed_state_is_restored_from_a_backup_made_while_running_and_then_from_nothing(
     folder: Path, spark: SparkSession
 ) -> None:

@@ -77,6 +77,7 @@ def test_what_a_tool_left_out_is_not_missing(spark: SparkSession) -> None:
     assert refused(left_out, ["title"]).collect()[0]["error"] == "no text in title"
 
 
+@pytest.mark.long
 def test_a_record_that_loses_its_text_is_deleted_or_its_event_is_set_aside(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:
@@ -174,6 +175,7 @@ def kept(spark: SparkSession, uri: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 def test_gold_is_kept_as_a_table_also_when_it_is_asked_for_later(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

@@ -297,6 +297,7 @@ def bronze_rows(pipeline: Pipeline) -> Counter[tuple[str, int]]:
     return rows
 
 
+@pytest.mark.long
 def test_switching_between_listing_and_notification_reads_nothing_twice(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

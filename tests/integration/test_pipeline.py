@@ -218,7 +218,12 @@ def test_a_batch_that_is_run_again_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("when", "step"), [("before", Step.PREPARE), ("after", Step.BURY), ("after", Step.COMMIT)]
+    ("when", "step"),
+    [
+        ("after", Step.COMMIT),
+        pytest.param("before", Step.PREPARE, marks=pytest.mark.long),
+        pytest.param("after", Step.BURY, marks=pytest.mark.long),
+    ],
 )
 def test_a_fault_in_a_run_is_told_and_the_next_run_mends_it(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings, when: str, step: Step

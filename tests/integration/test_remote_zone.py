@@ -165,6 +165,7 @@ def tell(sqs: Any, queue: str, keys: list[str]) -> None:
         sqs.send_message_batch(QueueUrl=queue, Entries=entries)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_thousand_files_are_read_once_though_events_are_lost_and_doubled(
     aws: dict[str, str], tmp_path: Path

@@ -154,7 +154,9 @@ def test_a_run_goes_on_after_a_repair_and_what_was_deleted_stays_dead(pipeline: 
     assert pipeline.verify().ok
 
 
-@pytest.mark.parametrize("moment", ["after:bury:0", "after:commit:0"])
+@pytest.mark.parametrize(
+    "moment", ["after:commit:0", pytest.param("after:bury:0", marks=pytest.mark.long)]
+)
 def test_a_repair_that_is_cut_off_does_no_harm(
     pipeline: Pipeline, spark: SparkSession, moment: str
 ) -> None:
