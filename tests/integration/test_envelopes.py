@@ -398,6 +398,14 @@ def test_the_page_tells_what_every_envelope_guarantees() -> None:
         assert f"`{one.name}`" in page
 
 
+def test_an_envelope_whose_events_tell_of_another_key_says_so(found: Found) -> None:
+    """Or the pipeline would not look for such events, and the old key would stay in the index."""
+    for name, group in GROUPS.items():
+        tells = any(change["old_key"] is not None for change in found(name).values())
+        if tells and group.envelope in ENVELOPES:
+            assert ENVELOPES[group.envelope].tells_of_others, group.envelope
+
+
 # --- dms -----------------------------------------------------------------------------------------
 
 

@@ -222,3 +222,20 @@ def test_a_truncate_deletes_what_is_older_and_nothing_else(
     assert set(feed.give(truncate(12), event("d", "next", 14))) == {"kept"}
     assert feed.pipeline.verify().ok
     assert feed.pipeline.ledger()[-1]["rows_deleted"] == 2
+
+
+def test_an_update_that_tells_of_the_old_key_deletes_it(
+    spark: SparkSession, tmp_path: Path, debezium: MakeSettings
+) -> None:
+    """Estuary tells a key change by one event; the envelope is named, and not `auto`."""
+    chosen = debezium(changes={"envelope": "estuary", "key": ["id"], "version": None})
+    feed = Feed(spark, tmp_path, chosen)
+
+    def document(op: str, key: str, at: int, **before: Any) -> str:
+        meta = {"op": op, "source": {"loc": [at, at, at]}} | ({"before": before} if before else {})
+        row = {"id": key, "title": "t", "body": "b", "views": at}
+        return json.dumps(row | {"_meta": meta})
+
+    assert set(feed.give(document("c", "old", 1), document("c", "other", 1))) == {"old", "other"}
+    assert set(feed.give(document("u", "new", 2, id="old"))) == {"new", "other"}
+    assert feed.pipeline.verify().ok

@@ -207,4 +207,6 @@ DEBEZIUM: Final = Envelope(
     recognise=_recognise,
     prepare=_prepare,
     understand=_understand,
+    leaves_out=True,
+    tells_of_others=True,
 )

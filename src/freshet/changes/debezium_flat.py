@@ -158,4 +158,6 @@ DEBEZIUM_FLAT: Final = Envelope(
     recognise=_recognise,
     prepare=_prepare,
     understand=_understand,
+    leaves_out=True,
+    tells_of_others=True,
 )

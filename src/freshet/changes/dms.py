@@ -122,4 +122,5 @@ DMS: Final = Envelope(
     marks=_OpMarks(tuple(((name,),) for name in _NAMES)),
     prepare=_prepare,
     understand=_understand,
+    tells_of_others=True,
 )

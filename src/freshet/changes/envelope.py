@@ -88,6 +88,10 @@ class Envelope:
     recognise: Callable[[Column], Column] | None = None
     """Whether a VARIANT is of this envelope, where that is more than having the marks."""
     prepare: Callable[[DataFrame, Column, Chosen], DataFrame] | None = None
+    leaves_out: bool = False
+    """Whether events may leave out values that did not change."""
+    tells_of_others: bool = False
+    """Whether events may concern other records than their own: an old key, a truncate."""
 
     def recognises(self, value: Column) -> Column:
         """Whether a VARIANT is of this envelope; never null."""

@@ -104,4 +104,5 @@ ESTUARY: Final = Envelope(
     marks=Marks(((("_meta", "op"),),)),
     prepare=_prepare,
     understand=_understand,
+    tells_of_others=True,
 )

@@ -110,4 +110,5 @@ MAXWELL: Final = Envelope(
     ),
     prepare=_prepare,
     understand=_understand,
+    tells_of_others=True,
 )

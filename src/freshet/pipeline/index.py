@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet import bronze, gold
+from freshet.changes import AUTO
 from freshet.embedding import IndexRows, ProviderSpec
 from freshet.embedding.chunking import Chunking
 from freshet.evolution import History, Tracker
@@ -188,7 +189,7 @@ def _index_rows(settings: Settings) -> IndexRows:
         Chunking(tokens, overlap),
         takes_all=settings.gold.takes_all,
         vectors=settings.gold.vectors,
-        keeps_images=settings.changes.envelope in {"auto", *LEAVING_OUT},
+        keeps_images=settings.changes.envelope in {AUTO, *LEAVING_OUT},
     )
 
 

@@ -9,7 +9,9 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from freshet.changes import AUTO, ENVELOPES
 from freshet.clock import utc_now
+from freshet.errors import TableMissingError
 from freshet.events import emit, warn
 from freshet.gold import HELD, LENT, Watch, Watched, latest
 from freshet.gold.settling import (
@@ -25,10 +27,12 @@ from freshet.gold.settling_executor import WAITS, Settling
 from freshet.settings import Settings
 from freshet.stores.lance_tables import LanceTable
 
-LEAVING_OUT: Final = frozenset({"debezium", "debezium-flat"})
+LEAVING_OUT: Final = frozenset(one.name for one in ENVELOPES.values() if one.leaves_out)
 """Envelopes whose events may leave values out."""
-_SPECIAL: Final = LEAVING_OUT | {"auto", "maxwell"}
-"""Envelopes whose events may concern more than their own record."""
+_SPECIAL: Final = LEAVING_OUT.union(
+    [AUTO], (one.name for one in ENVELOPES.values() if one.tells_of_others)
+)
+"""Envelopes whose events may not tell all of one record, and of it alone."""
 
 
 def needed_fields(settings: Settings) -> frozenset[str] | None:
@@ -99,9 +103,11 @@ class BatchSettling:
         return others.unionByName(made.drop(WAITS), allowMissingColumns=True)
 
     def _with_index(self) -> Settling:
-        if not LanceTable.exists(self._index_uri):
+        try:
+            table = LanceTable.open(self._index_uri)
+        except TableMissingError:
             return Settling(self._needed)
-        return Settling(self._needed, self._index_uri, LanceTable.open(self._index_uri).version)
+        return Settling(self._needed, table.uri, table.version)
 
     def _dependents(self, changes: DataFrame) -> set[str]:
         """Records that were made without what this batch may tell; most indexes watch nothing."""
