@@ -29,7 +29,7 @@ _INSTALL_S = 200
 @contextmanager
 def moto_server() -> Iterator[str]:
     """AWS, by the URL of its endpoint; empty at first, and gone at the end."""
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with _running(command, port):
         yield f"http://127.0.0.1:{port}"
@@ -60,7 +60,7 @@ def connection_string(*, queue: str | None = None, blob: str | None = None) -> s
 @contextmanager
 def _azurite(service: str) -> Iterator[str]:
     main = _azurite_folder() / f"node_modules/azurite/dist/src/{service}/main.js"
-    port = _free_port()
+    port = free_port()
     options = ["--silent", "--disableTelemetry", "--skipApiVersionCheck", "--inMemoryPersistence"]
     with _running(["node", str(main), f"--{service}Port", str(port), *options], port):
         yield f"http://127.0.0.1:{port}"
@@ -94,15 +94,15 @@ def _running(command: Sequence[str], port: int) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("w+") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         try:
-            if not _answers(process, port):
+            if not answers(process, port):
                 log.seek(0)
                 raise RuntimeError(f"{command[:3]} does not answer: {log.read()[-2_000:]}")
             yield
         finally:
-            _end(process)
+            end(process)
 
 
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
+def answers(process: subprocess.Popen[bytes], port: int) -> bool:
     give_up_at = time.monotonic() + _START_S
     while process.poll() is None and time.monotonic() < give_up_at:
         with socket.socket() as probe:
@@ -113,7 +113,7 @@ def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
     return False
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(timeout=10)
@@ -122,7 +122,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(timeout=10)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

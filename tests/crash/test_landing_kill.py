@@ -80,7 +80,7 @@ def killed_at(folder: Path, options: LandingOptions, moment: str) -> None:
     [
         "before:number:1",
         "append",
-        pytest.param("after:move:3", marks=pytest.mark.long),
+        "after:move:3",
         pytest.param("after:number:1", marks=pytest.mark.long),
         pytest.param("before:move:2", marks=pytest.mark.long),
         pytest.param("before:history:1", marks=pytest.mark.long),

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import pytest
 
-from servers import _answers, _end, _free_port
+from servers import answers, end, free_port
 
 DATABASE: Final = "postgres"
 USER: Final = "postgres"
@@ -76,7 +76,7 @@ class Session:
 @contextmanager
 def postgres_server() -> Iterator[Server]:
     """A server for as long as the test lasts; skips the test where there is no PostgreSQL."""
-    programs, port = _programs(), _free_port()
+    programs, port = _programs(), free_port()
     with tempfile.TemporaryDirectory(
         prefix="freshet-postgres-", ignore_cleanup_errors=True
     ) as name:
@@ -92,12 +92,12 @@ def postgres_server() -> Iterator[Server]:
         with (Path(name) / "log").open("w+") as log:
             process = subprocess.Popen(command, cwd=name, stdout=log, stderr=log, **owner)
             try:
-                if not _answers(process, port):
+                if not answers(process, port):
                     log.seek(0)
                     raise RuntimeError(f"PostgreSQL does not answer: {log.read()[-2_000:]}")
                 yield Server(port, programs["psql"])
             finally:
-                _end(process)
+                end(process)
 
 
 def _programs() -> dict[str, str]:

@@ -67,9 +67,7 @@ def switch(uri: str, made: LanceTable, rebuild: str = "r1", *, at: LanceTable | 
         beside.REBUILT_AS: rebuild,
     }
     fragments = lance_switch.copy_rows(made, uri)
-    return lance_switch.replace_all(
-        live, made.schema, metadata, fragments, {beside.REBUILT_AS: rebuild}
-    )
+    return live.overwrite(made.schema, fragments, {beside.REBUILT_AS: rebuild}, metadata)
 
 
 def same_columns(driver: Driver, note: str = "rebuilt") -> int:
@@ -81,7 +79,7 @@ def same_columns(driver: Driver, note: str = "rebuilt") -> int:
     table = table.set_column(2, "note", pa.array([note] * table.num_rows, pa.string()))
     metadata = live.metadata | {beside.REBUILT_AS: note}
     files = live.write_files(table.to_reader())
-    return lance_switch.replace_all(live, schema, metadata, files, {beside.REBUILT_AS: note})
+    return live.overwrite(schema, files, {beside.REBUILT_AS: note}, metadata)
 
 
 # --- the switch ----------------------------------------------------------------------------------

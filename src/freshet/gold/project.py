@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from freshet import schemas, variants
 from freshet.gold.attributes import Attribute, columns, listed, rescued, with_values
 from freshet.gold.missing_text import is_missing
+from freshet.settings import template_columns
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def project(
     image = F.try_parse_json(F.coalesce("record", "raw"))
     parsed = with_values(variants.with_columns(usable, __image=image), "__image", chosen)
     composed = _joined(text) if template is None else _filled(template)
-    names = text if template is None else columns_of(template)
+    names = text if template is None else template_columns(template)
     textless = is_missing(F.col("__image"), names) if deletes_without_text else F.lit(False)
     further = {name: _text_of(some) for name, some in (vectors or {}).items()}
     made = variants.with_columns(parsed, __text=composed, __textless=textless)
@@ -86,11 +87,6 @@ def project(
         *([] if images is None else images.columns(changes.columns)),
         *(["coalesce(record, raw) AS record", "changed_at"] if with_record else []),
     )
-
-
-def columns_of(template: str) -> list[str]:
-    """The columns that a template names."""
-    return [name for _, name, _, _ in string.Formatter().parse(template) if name]
 
 
 def _text_of(names: Sequence[str]) -> Column:

@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from freshet import schemas, variants
+from freshet import schemas
+from freshet.gold.missing_text import leaves_out
 from freshet.gold.settling_executor import FAMILY, GIVEN, SETTLED, Settling
 
 _SETTLED_DDL: Final = schemas.spark_ddl(SETTLED)
@@ -52,8 +53,7 @@ def _is_gap(needed: frozenset[str] | None) -> str:
     is_gap = "unavailable IS NOT NULL AND key IS NOT NULL AND NOT is_deleted"
     if needed is None:
         return is_gap
-    names = ", ".join(variants.literal(name) for name in sorted(needed))
-    return f"{is_gap} AND arrays_overlap(from_json(unavailable, 'array<string>'), array({names}))"
+    return f"{is_gap} AND {leaves_out(sorted(needed))}"
 
 
 def with_moves(changes: DataFrame) -> DataFrame:

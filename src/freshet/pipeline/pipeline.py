@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet import bronze, evolution, monitor
 from freshet.clock import utc_now
-from freshet.errors import FreshetError, IndexRebuiltError
+from freshet.errors import IndexRebuiltError
 from freshet.landing import FileReport
 from freshet.layout import INDEX
 from freshet.pipeline import beside, old_versions, queries
@@ -135,10 +135,7 @@ class Pipeline:
         return settings
 
     def _raise_failure(self, query: StreamingQuery) -> None:
-        known = self._index.failure if query.name == INDEX else None
-        failure = queries.failure_of(query, known)
-        if failure is not None:
-            raise known if isinstance(known, FreshetError) else failure
+        queries.raise_failure(query, self._index.failure if query.name == INDEX else None)
 
     # --- looking ---------------------------------------------------------------------------------
 

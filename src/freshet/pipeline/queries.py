@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from freshet import landing
-from freshet.errors import StreamFailedError
+from freshet.errors import FreshetError, StreamFailedError
 from freshet.events import emit
 from freshet.sink import LanceSource, UpdateModeHint
 
@@ -66,6 +66,13 @@ def failure_of(query: StreamingQuery, known: Exception | None) -> StreamFailedEr
     if error is None:
         return None
     return StreamFailedError(str(query.name), _cause(str(known or error)))
+
+
+def raise_failure(query: StreamingQuery, known: Exception | None) -> None:
+    """Raises why a query has ended, if it did so with an error: our own error, if it is one."""
+    failure = failure_of(query, known)
+    if failure is not None:
+        raise known if isinstance(known, FreshetError) else failure
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from typing import Final
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet import bronze
 from freshet.clock import utc_now
@@ -35,7 +34,6 @@ from freshet.embedding import ProviderSpec
 from freshet.errors import (
     CommitConflictError,
     FencedError,
-    FreshetError,
     ModelMismatchError,
     SchemaMismatchError,
     StoreError,
@@ -163,16 +161,16 @@ class Rebuild:
         """All that is there now."""
         self._rows_read = bronze.count(self._home.bronze).rows
         query = self._index.start(self._spark(), {"availableNow": True})
-        queries.watch([query], lambda _: None, Event(), self._raise_failure)
+        queries.watch(
+            [query],
+            lambda _: None,
+            Event(),
+            lambda failed: queries.raise_failure(failed, self._index.failure),
+        )
 
     def _rows_to_read(self) -> int:
         """What has come since; Bronze only grows."""
         return bronze.count(self._home.bronze).rows - self._rows_read
-
-    def _raise_failure(self, query: StreamingQuery) -> None:
-        failure, known = queries.failure_of(query, self._index.failure), self._index.failure
-        if failure is not None:
-            raise known if isinstance(known, FreshetError) else failure
 
     # --- 3 to 7: switch --------------------------------------------------------------------------
 
@@ -233,9 +231,7 @@ class Rebuild:
         own = {TABLE_ID: live.metadata[TABLE_ID], REBUILT_AS: rebuild_id}
         stamp = {REBUILT_AS: rebuild_id}
         try:
-            return lance_switch.replace_all(
-                live, made.schema, made.metadata | own, fragments, stamp
-            )
+            return live.overwrite(made.schema, fragments, stamp, made.metadata | own)
         except CommitConflictError:
             raise
         except StoreError:

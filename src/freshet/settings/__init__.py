@@ -1,6 +1,6 @@
 """The settings: `freshet.toml`, overridden by `FRESHET_<SECTION>__<KEY>`."""
 
-from freshet.settings.gold import GoldSettings
+from freshet.settings.gold import GoldSettings, template_columns
 from freshet.settings.landing import LandingSettings
 from freshet.settings.loading import DEFAULT_FILE, ENV_PREFIX, Settings, from_values, load
 from freshet.settings.sections import (
@@ -36,4 +36,5 @@ __all__ = [
     "SparkSettings",
     "from_values",
     "load",
+    "template_columns",
 ]

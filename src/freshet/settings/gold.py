@@ -73,7 +73,7 @@ class GoldSettings(Section):
         """The columns that the text is made of."""
         if self.template is None:
             return self.text
-        return tuple(name for _, name, _, _ in string.Formatter().parse(self.template) if name)
+        return template_columns(self.template)
 
     @property
     def vector_columns(self) -> tuple[str, ...]:
@@ -105,6 +105,11 @@ def _check_text(gold: GoldSettings) -> None:
     if gold.template is not None:
         _check_template(gold.template)
     _check_names(gold.text_columns)
+
+
+def template_columns(template: str) -> tuple[str, ...]:
+    """The columns that a template names."""
+    return tuple(name for _, name, _, _ in string.Formatter().parse(template) if name)
 
 
 def _check_template(template: str) -> None:

@@ -1,11 +1,9 @@
-"""A Lance table that becomes another one in one commit, and its versions that are kept by name."""
+"""Rows that go from one Lance table to another, and versions that are kept by name."""
 
 import json
-from collections.abc import Mapping, Sequence
 
 import lance
 import pyarrow as pa
-from lance import FragmentMetadata, LanceDataset, LanceOperation, Transaction
 from lance.fragment import write_fragments
 
 from freshet.stores.lance_commits import translating
@@ -26,27 +24,6 @@ def copy_rows(source: LanceTable, uri: str) -> list[str]:
             rows, lance.dataset(uri), mode="overwrite", enable_stable_row_ids=True
         )
     return [json.dumps(fragment.to_json()) for fragment in written]
-
-
-def replace_all(
-    table: LanceTable,
-    schema: pa.Schema,
-    metadata: Mapping[str, str],
-    fragments: Sequence[str],
-    stamp: Mapping[str, str],
-) -> int:
-    """One commit: these columns, this metadata and these rows are the table from now on.
-
-    Raises `CommitConflictError` if anything was committed since the table's version, and then
-    nothing has changed. Any other error leaves open whether the commit landed.
-    """
-    new = [FragmentMetadata.from_json(fragment) for fragment in fragments]
-    operation = LanceOperation.Overwrite(schema.with_metadata(dict(metadata)), new)
-    transaction = Transaction(table.version, operation, transaction_properties=dict(stamp))
-    with translating("replace", table.uri):
-        dataset = lance.dataset(table.uri, version=table.version)
-        # Without retries Lance overwrites only what it was told to read.
-        return int(LanceDataset.commit(dataset, transaction, max_retries=0).version)
 
 
 def tags(uri: str) -> dict[str, int]:

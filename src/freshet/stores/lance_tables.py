@@ -34,6 +34,7 @@ TABLE_ID: Final = "freshet.table"
 ROW_ID: Final = "_rowid"
 ROW_ADDRESS: Final = "_rowaddr"
 """Where a row lies in one version: fragment and place in it."""
+Said = Mapping[str, str]
 _KEYS_PER_FILTER: Final = 1_000
 # Measured: a key by the BTREE costs as much as scanning 64 rows, and a fragment costs a scan as
 # much as 2,500 rows more than it costs a look-up.
@@ -235,15 +236,15 @@ class LanceTable:
         return self._land("commit to", operation, stamp)
 
     def overwrite(
-        self, schema: pa.Schema, fragments: Sequence[str], stamp: Mapping[str, str]
+        self, schema: pa.Schema, fragments: Sequence[str], stamp: Said, metadata: Said | None = None
     ) -> int:
-        """One commit: the fragments are all rows from now on, and the stamp is kept.
+        """One commit: the fragments are all rows from now on; metadata stays if none is given.
 
         Raises `CommitConflictError` if anything was committed since this version. Any other error
         leaves open whether the commit landed.
         """
         new = [FragmentMetadata.from_json(fragment) for fragment in fragments]
-        kept = schema.with_metadata(self.schema.metadata)
+        kept = schema.with_metadata(self.schema.metadata if metadata is None else dict(metadata))
         # Without retries Lance overwrites only what it was told to read.
         return self._land("overwrite", LanceOperation.Overwrite(kept, new), stamp, max_retries=0)
 
