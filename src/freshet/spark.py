@@ -17,6 +17,7 @@ from freshet.settings import SparkSettings
 from freshet.stores import delta_jars
 
 _OLDEST_JAVA: Final = 17
+_COMPILE_ALL: Final = "-XX:-DontCompileHugeMethods"
 _LARGEST_LOG_BYTES: Final = 16 << 20
 
 
@@ -53,6 +54,9 @@ def configuration(settings: SparkSettings, name: str, jars: list[Path]) -> dict[
         # takes to be built.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "2",
+        # The JVM would leave the methods that Spark makes of long plans uncompiled.
+        "spark.driver.extraJavaOptions": _COMPILE_ALL,
+        "spark.executor.extraJavaOptions": _COMPILE_ALL,
         # Ingest must not wait behind a batch that is being embedded.
         "spark.scheduler.mode": "FAIR",
         "spark.ui.enabled": "false",

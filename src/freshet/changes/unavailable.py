@@ -48,21 +48,22 @@ def _forms(placeholder: str) -> list[Any]:
 
 
 def marks(placeholder: str) -> list[str]:
-    """What stands in a text that has any of the forms; the fewer, the faster."""
+    """What stands in a text that has any of the forms.
+
+    The fewer, the faster; and a mark that begins with a rare character is looked for faster.
+    """
     raw = placeholder.encode()
     plain, url_safe, in_hex = _as_bytes(raw)
-    numbers = ",".join(str(byte) for byte in raw)
-    [one, two] = [base64.b64encode(bytes([byte])).decode() for byte in raw[:2].ljust(2)]
-    found = [
+    first, *others = (str(byte) for byte in raw)
+    dash_on = _as_uuid(raw).partition("-")[1:]
+    return [
         placeholder,
         *{plain, url_safe},
         in_hex,
-        _as_uuid(raw),
-        numbers,
-        f'"{one}","{two}"',
-        f'"value":"{one}"}},{{"scale":0,"value":"{two}"',
+        "".join(dash_on),
+        "".join(f",{byte}" for byte in others) or f"[{first}]",
+        base64.b64encode(raw[:1]).decode() + '"',
     ]
-    return [mark for mark in found if mark]
 
 
 def _as_bytes(raw: bytes) -> tuple[str, str, str]:

@@ -72,6 +72,7 @@ class ChangesSettings(Section):
     )
     placeholder: str = Field(
         DEFAULT_PLACEHOLDER,
+        min_length=1,
         description="What the tool writes instead of a large value that did not change.",
     )
 
