@@ -1,5 +1,7 @@
 """Reading JSON records as VARIANT: the few expressions that all envelopes are made of."""
 
+from collections.abc import Callable, Generator
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -43,6 +45,41 @@ def literal(text: str) -> str:
     """A text as a literal of Spark's SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+Steps = Generator[Column, Column, Column]
+"""An expression in steps: what is used more than once is yielded, and comes back computed."""
+
+
+def in_steps(steps: Steps) -> Column:
+    """The column that the steps return; what they yield is computed once."""
+
+    def go_on(computed: Column | None) -> Column:
+        try:
+            wanted = next(steps) if computed is None else steps.send(computed)
+        except StopIteration as end:
+            result: Column = end.value
+            return result
+        return computed_once(wanted, go_on)
+
+    return go_on(None)
+
+
+def computed_once(
+    value: Column, use: Callable[[Column], Column], *, where: Column | None = None
+) -> Column:
+    """What `use` makes of a value; where it is not wanted it is null, and costs nothing.
+
+    A CASE around it would cost nothing either, but Spark's optimizer compares all branches of one
+    with each other, in every batch: with large ones that takes longer than the rest of the batch.
+    """
+    values = F.array(value)
+    return F.transform(values if where is None else F.when(where, values), use)[0]
+
+
+def named(**columns: Column) -> Column:
+    """Several columns as one."""
+    return F.struct(*(column.alias(name) for name, column in columns.items()))
 
 
 def with_columns(rows: DataFrame, **columns: Column) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from freshet import variants
@@ -22,38 +22,26 @@ _CDC: Final = (
 _MARKS: Final = ("_airbyte_extracted_at", "_airbyte_emitted_at", "_ab_cdc_updated_at", _WRAPPER)
 
 
-def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
-    """Opens the row: an object or a text below `_airbyte_data`, or the record itself."""
+def _understand(value: Column, chosen: Chosen) -> variants.Steps:
+    """The row, an object or a text below `_airbyte_data`; deleted if it has a time of that."""
     wrapped = F.try_parse_json(variants.text(value, _WRAPPER))
-    opened = variants.with_columns(
-        rows,
-        __airbyte_row=F.coalesce(wrapped, value),
-        __airbyte_extracted=F.coalesce(*(variants.text(value, name) for name in _MARKS[:2])),
-        __airbyte_generation=variants.text(value, "_airbyte_generation_id"),
-    )
-    row = F.col("__airbyte_row")
-    return variants.with_columns(
-        opened, **{f"__airbyte_{name}": variants.text(row, f"_ab_cdc_{name}") for name in _CDC}
-    )
-
-
-def _understand(value: Column, chosen: Chosen) -> Column:
-    """The row; deleted if it has a time of its deletion."""
-    row, extracted = F.col("__airbyte_row"), F.col("__airbyte_extracted")
-    is_deleted = F.coalesce(_cdc("deleted_at") != "", F.lit(False))
+    row = yield F.coalesce(wrapped, value)
+    extracted = yield F.coalesce(*(variants.text(value, name) for name in _MARKS[:2]))
+    cdc = yield variants.named(**{name: variants.text(row, f"_ab_cdc_{name}") for name in _CDC})
+    is_deleted = F.coalesce(cdc["deleted_at"] != "", F.lit(False))
     is_wrapped = variants.text(value, _WRAPPER).isNotNull()
     return change(
         key=key_of(row, chosen.key),
         op=F.when(is_deleted, "d").otherwise("u"),
         is_deleted=is_deleted,
         position=versions.composed(
-            versions.whole(F.col("__airbyte_generation")),
-            _position(),
+            versions.whole(variants.text(value, "_airbyte_generation_id")),
+            _position(cdc),
             versions.component(extracted),
         ),
-        error=_error(is_wrapped, extracted),
+        error=_error(is_wrapped, extracted, cdc),
         changed_at=F.coalesce(
-            versions.moment_of(_cdc("updated_at")),
+            versions.moment_of(cdc["updated_at"]),
             versions.moment_of(extracted),
             versions.since_1970(extracted, per_second=1_000),
         ),
@@ -61,29 +49,25 @@ def _understand(value: Column, chosen: Chosen) -> Column:
     )
 
 
-def _cdc(name: str) -> Column:
-    return F.col(f"__airbyte_{name}")
-
-
-def _position() -> Column:
+def _position(cdc: Column) -> Column:
     """Four components whatever the source, so that positions of one stream compare."""
     mysql = versions.composed(
-        versions.numbered(_cdc("log_file")),
-        versions.whole(_cdc("log_pos")),
-        versions.whole(_cdc("cursor")),
+        versions.numbered(cdc["log_file"]),
+        versions.whole(cdc["log_pos"]),
+        versions.whole(cdc["cursor"]),
     )
     others = versions.composed(
-        versions.component(F.coalesce(_cdc("lsn"), _cdc("cursor"), _cdc("updated_at"))),
-        versions.whole(_cdc("event_serial_no")),
+        versions.component(F.coalesce(cdc["lsn"], cdc["cursor"], cdc["updated_at"])),
+        versions.whole(cdc["event_serial_no"]),
         versions.nothing(),
         versions.nothing(),
     )
-    return F.when(_cdc("log_file").isNotNull(), mysql).otherwise(others)
+    return F.when(cdc["log_file"].isNotNull(), mysql).otherwise(others)
 
 
-def _error(is_wrapped: Column, extracted: Column) -> Column:
+def _error(is_wrapped: Column, extracted: Column, cdc: Column) -> Column:
     sentence = f"not a record of Airbyte: there is none of {', '.join(_MARKS)}"
-    is_of_airbyte = is_wrapped | extracted.isNotNull() | _cdc("updated_at").isNotNull()
+    is_of_airbyte = is_wrapped | extracted.isNotNull() | cdc["updated_at"].isNotNull()
     return F.when(~is_of_airbyte, F.lit(sentence))
 
 
@@ -95,6 +79,5 @@ AIRBYTE: Final = Envelope(
     "`_ab_cdc_updated_at`), then by the time of extraction, then by arrival. Without CDC only that "
     "time orders them, and deletes are not seen.",
     marks=Marks(tuple(((name,),) for name in _MARKS)),
-    prepare=_prepare,
     understand=_understand,
 )

@@ -1,8 +1,9 @@
 """The `debezium` envelope: before, after, source and op, with or without the schema wrapper."""
 
+from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from freshet import variants
@@ -17,7 +18,6 @@ from freshet.changes.envelope import (
     Marks,
     change,
     is_of_table,
-    key_of_texts,
 )
 
 _WITH_AFTER: Final = ("c", "u", "r")
@@ -58,72 +58,85 @@ def _event_type(chosen: Chosen) -> str:
     )
 
 
-def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
-    """Opens the event, so that its parts are looked up once."""
-    type_ = _event_type(chosen)
-    rows = variants.with_columns(rows, __dbz_top=F.try_variant_get(value, "$", type_))
-    top = F.col("__dbz_top")
-    is_wrapped = top["value"].isNotNull() | top["payload"].isNotNull()
-    rows = variants.with_columns(
-        rows,
-        __dbz_value=F.when(is_wrapped, wrapper.value_of(value)),
-        __dbz_beside=F.when(top["key"].isNotNull(), wrapper.key_in(value)),
-        __dbz_header=F.when(top["headers"].isNotNull(), wrapper.old_key_header(value)),
-    )
-    opened = F.try_variant_get(wrapper.payload_of(F.col("__dbz_value")), "$", type_)
-    rows = variants.with_columns(
-        rows, __dbz=F.when(F.col("__dbz_value").isNull(), top).otherwise(opened)
-    )
-    rows = variants.with_columns(rows, __dbz_op=_op(value, chosen), __dbz_image=_image())
-    as_json = F.when(_has_image(), F.to_json(F.col("__dbz_image")))
-    rows = variants.with_columns(
-        rows, __dbz_json=as_json, __dbz_kinds=_kinds(chosen), __dbz_texts=_texts(chosen)
-    )
-    return variants.with_columns(rows, __dbz_key=_key(chosen))
+@dataclass(frozen=True)
+class _Event:
+    """An event, opened, so that its parts are looked up once."""
+
+    fields: Column
+    """As `_event_type` says."""
+    around: Column
+    """`value`: the event with the schema around it; `beside`: the key; `header`: the old key."""
+
+    def source(self, name: str) -> Column:
+        """A field of `source`."""
+        return self.fields["source"][name]
+
+    @property
+    def is_of_mongodb(self) -> Column:
+        return self.source("collection").isNotNull()
 
 
-def _understand(value: Column, chosen: Chosen) -> Column:
+def _understand(value: Column, chosen: Chosen) -> variants.Steps:
     """Inserts, updates, snapshot reads, deletes, truncates and tombstones as changes."""
-    op, as_json = F.col("__dbz_op"), F.col("__dbz_json")
-    is_deleted = F.coalesce(op.isin(_DELETE, TRUNCATE), F.lit(False))
-    order = versions.whole(F.col("__dbz.transaction.total_order"))
-    old_key = wrapper.old_key(F.col("__dbz_header"), chosen.key)
+    type_ = _event_type(chosen)
+    top = yield F.try_variant_get(value, "$", type_)
+    around = yield _around(value, top)
+    opened = F.try_variant_get(wrapper.payload_of(around["value"]), "$", type_)
+    event = _Event((yield F.when(around["value"].isNull(), top).otherwise(opened)), around)
+    what = yield variants.named(op=_op(event, value, chosen), image=_image(event))
+    op, image = what["op"], what["image"]
+    row = yield variants.named(
+        as_json=F.when(_has_image(op, image), F.to_json(image)),
+        kinds=_kinds(event, chosen),
+        lsns=debezium_position.lsns(event.source),
+        key=F.when(~op.isin(*WITHOUT_KEY), _key(event, image, chosen)),
+        old_key=wrapper.old_key(around["header"], chosen.key),
+    )
+    as_json, key, old_key = row["as_json"], row["key"], row["old_key"]
+    order = versions.whole(event.fields["transaction"]["total_order"])
     return change(
-        key=F.col("__dbz_key"),
+        key=key,
         op=op,
-        is_deleted=is_deleted,
-        position=versions.composed(debezium_position.position(_source), order),
-        error=_error(),
-        changed_at=versions.since_1970(_source("ts_ms"), per_second=1_000),
-        record=_record(),
-        old_key=F.when((op == "c") & (old_key != F.col("__dbz_key")), old_key),
+        is_deleted=F.coalesce(op.isin(_DELETE, TRUNCATE), F.lit(False)),
+        position=versions.composed(debezium_position.position(event.source, row["lsns"]), order),
+        error=_error(op, as_json, key),
+        changed_at=versions.since_1970(event.source("ts_ms"), per_second=1_000),
+        record=_record(event, image, as_json, row["kinds"]),
+        old_key=F.when((op == "c") & (old_key != key), old_key),
         unavailable=F.when(
             op.isin(*_WITH_AFTER), unavailable.fields_with(chosen.placeholder, as_json)
         ),
     )
 
 
-def _source(name: str) -> Column:
-    return F.col(f"__dbz.source.{name}")
+def _around(value: Column, top: Column) -> Column:
+    is_wrapped = top["value"].isNotNull() | top["payload"].isNotNull()
+    return variants.named(
+        value=F.when(is_wrapped, wrapper.value_of(value)),
+        beside=F.when(top["key"].isNotNull(), wrapper.key_in(value)),
+        header=F.when(top["headers"].isNotNull(), wrapper.old_key_header(value)),
+    )
 
 
-def _is_of_table(chosen: Chosen) -> Column:
+def _is_of_table(event: _Event, chosen: Chosen) -> Column:
     if chosen.table is None:
         return F.lit(True)
-    schema = F.coalesce(_source("schema"), _source("db"))
-    return is_of_table(chosen, schema, F.coalesce(_source("table"), _source("collection")))
+    schema = F.coalesce(event.source("schema"), event.source("db"))
+    return is_of_table(
+        chosen, schema, F.coalesce(event.source("table"), event.source("collection"))
+    )
 
 
-def _op(value: Column, chosen: Chosen) -> Column:
+def _op(event: _Event, value: Column, chosen: Chosen) -> Column:
     """What an event is; of another table, or about something else than rows, it is `OTHER`."""
-    event, op = F.col("__dbz"), F.col("__dbz.op")
-    about_rows = F.when(~_is_of_table(chosen), F.lit(OTHER))
+    fields, op = event.fields, event.fields["op"]
+    about_rows = F.when(~_is_of_table(event, chosen), F.lit(OTHER))
     for coded, meant in _OPS.items():
         about_rows = about_rows.when(op == coded, F.lit(meant))
-    is_of_transaction = event["status"].isin("BEGIN", "END") & event["event_count"].isNotNull()
-    is_heartbeat = event["source"].isNull() & event["ts_ms"].isNotNull()
-    is_ddl = event["ddl"].isNotNull() | event["tableChanges"].isNotNull()
-    body = wrapper.payload_of(F.coalesce(F.col("__dbz_value"), value))
+    is_of_transaction = fields["status"].isin("BEGIN", "END") & fields["event_count"].isNotNull()
+    is_heartbeat = fields["source"].isNull() & fields["ts_ms"].isNotNull()
+    is_ddl = fields["ddl"].isNotNull() | fields["tableChanges"].isNotNull()
+    body = wrapper.payload_of(F.coalesce(event.around["value"], value))
     return (
         F.when(op.isNotNull(), about_rows.otherwise(op))
         .when(F.is_variant_null(body), F.lit(TOMBSTONE))
@@ -131,56 +144,46 @@ def _op(value: Column, chosen: Chosen) -> Column:
     )
 
 
-def _image() -> Column:
-    event = F.col("__dbz")
-    image = F.when(event["op"] == _DELETE, event["before"]).otherwise(event["after"])
+def _image(event: _Event) -> Column:
+    fields = event.fields
+    image = F.when(fields["op"] == _DELETE, fields["before"]).otherwise(fields["after"])
     # MongoDB's documents are texts.
     document = F.try_parse_json(F.try_variant_get(image, "$", "string"))
-    return F.when(_source("collection").isNotNull(), document).otherwise(image)
+    return F.when(event.is_of_mongodb, document).otherwise(image)
 
 
-def _has_image() -> Column:
-    image, op = F.col("__dbz_image"), F.col("__dbz_op")
+def _has_image(op: Column, image: Column) -> Column:
     return op.isin(*_WITH_AFTER, _DELETE) & F.coalesce(~F.is_variant_null(image), F.lit(False))
 
 
-def _kinds(chosen: Chosen) -> Column:
-    fields = F.try_variant_get(F.col("__dbz_value"), "$['schema']['fields']", _COLUMNS_IN)
+def _kinds(event: _Event, chosen: Chosen) -> Column:
+    fields = F.try_variant_get(event.around["value"], "$['schema']['fields']", _COLUMNS_IN)
     place = F.nullif(F.array_position(fields["field"], "after"), F.lit(0)).cast("int")
     return decoding.kinds_of(F.try_element_at(fields["fields"], place), chosen.types)
 
 
-def _texts(chosen: Chosen) -> Column:
+def _key(event: _Event, image: Column, chosen: Chosen) -> Column:
     """The key's columns: from the image, else from the key that stands beside the event."""
-    image, beside = F.col("__dbz_image"), F.col("__dbz_beside")
+    beside = event.around["beside"]
     of_row = [
         F.coalesce(variants.text(image, name), variants.text(beside, name)) for name in chosen.key
     ]
-    if not mongodb.is_id(chosen.key):
-        return F.array(*of_row)
-    of_document = mongodb.id_of(image, beside)
-    return F.array(F.when(_source("collection").isNotNull(), of_document).otherwise(of_row[0]))
+    if mongodb.is_id(chosen.key):
+        of_document = mongodb.id_of(image, beside)
+        of_row = [F.when(event.is_of_mongodb, of_document).otherwise(of_row[0])]
+    return variants.in_steps(decoding.readable_key(of_row, chosen))
 
 
-def _key(chosen: Chosen) -> Column:
-    texts = [
-        decoding.readable(F.col("__dbz_texts")[place], chosen.types.get(name))
-        for place, name in enumerate(chosen.key)
-    ]
-    return F.when(~F.col("__dbz_op").isin(*WITHOUT_KEY), key_of_texts(texts))
+def _record(event: _Event, image: Column, as_json: Column, kinds: Column) -> Column:
+    fields = F.try_variant_get(image, "$", "map<string,variant>")
+    decoded = decoding.decoded(fields, as_json, kinds)
+    return F.when(event.is_of_mongodb, mongodb.readable(as_json)).otherwise(decoded)
 
 
-def _record() -> Column:
-    fields = F.try_variant_get(F.col("__dbz_image"), "$", "map<string,variant>")
-    decoded = decoding.decoded(fields, F.col("__dbz_json"), F.col("__dbz_kinds"))
-    is_document = _source("collection").isNotNull()
-    return F.when(is_document, mongodb.readable(F.col("__dbz_json"))).otherwise(decoded)
-
-
-def _error() -> Column:
-    op, has_image = F.col("__dbz_op"), F.col("__dbz_json").isNotNull()
+def _error(op: Column, as_json: Column, key: Column) -> Column:
+    has_image = as_json.isNotNull()
     known = op.isin(*_WITH_AFTER, _DELETE, *WITHOUT_KEY)
-    without_before = (op == _DELETE) & ~has_image & F.col("__dbz_key").isNull()
+    without_before = (op == _DELETE) & ~has_image & key.isNull()
     return (
         F.when(op.isNull(), F.lit("not a Debezium event: there is no op"))
         .when(~known, F.concat(F.lit("the Debezium op "), op, F.lit(" is not understood")))
@@ -205,7 +208,6 @@ DEBEZIUM: Final = Envelope(
         )
     ),
     recognise=_recognise,
-    prepare=_prepare,
     understand=_understand,
     leaves_out=True,
     tells_of_others=True,

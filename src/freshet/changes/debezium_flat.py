@@ -1,8 +1,9 @@
 """The `debezium-flat` envelope: rows that `ExtractNewRecordState` took out of Debezium's events."""
 
+from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from freshet import variants
@@ -16,7 +17,6 @@ from freshet.changes.envelope import (
     Marks,
     change,
     is_of_table,
-    key_of_texts,
 )
 
 _MARKS: Final = ("__deleted", "__op", "__source_ts_ms", "__lsn")
@@ -45,100 +45,106 @@ def _has_marks(row: Column) -> Column:
     return F.coalesce(*(row[name].cast("string") for name in _MARKS)).isNotNull()
 
 
-def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
-    """Opens the record: a row may itself have columns `value` and `payload`."""
-    rows = variants.with_columns(rows, __flat_top=F.try_variant_get(value, "$", _ROW))
-    top = F.col("__flat_top")
-    has_inside = top["value"].isNotNull() | top["payload"].isNotNull()
-    is_wrapped = ~_has_marks(top) & has_inside
-    rows = variants.with_columns(
-        rows,
-        __flat_value=F.when(is_wrapped, wrapper.value_of(value)),
-        __flat_beside=F.when(is_wrapped, wrapper.key_in(value)),
-        __flat_header=F.when(is_wrapped, wrapper.old_key_header(value)),
-    )
-    is_bare = F.col("__flat_value").isNull()
-    body = F.when(is_bare, value).otherwise(wrapper.payload_of(F.col("__flat_value")))
-    rows = variants.with_columns(rows, __flat_body=body)
-    opened = F.try_variant_get(F.col("__flat_body"), "$", _ROW)
-    rows = variants.with_columns(rows, __flat=F.when(is_bare, top).otherwise(opened))
-    rows = variants.with_columns(rows, __flat_op=_op(chosen), __flat_kinds=_kinds(chosen))
-    rows = variants.with_columns(rows, __flat_texts=_texts(chosen), __flat_image=_image())
-    return variants.with_columns(
-        rows, __flat_json=F.to_json(F.col("__flat_image")), __flat_key=_key(chosen)
-    )
+@dataclass(frozen=True)
+class _Row:
+    """A row, opened, so that its parts are looked up once."""
+
+    fields: Column
+    """As `_ROW` says."""
+    body: Column
+    around: Column
+    """`value`: the row with the schema around it; `beside`: the key; `header`: the old key."""
+
+    def source(self, name: str) -> Column:
+        """What `add.fields` told of the source, as `source.name` or as `name`."""
+        return F.coalesce(self.fields[f"__source_{name}"], self.fields[f"__{name}"])
 
 
-def _understand(value: Column, chosen: Chosen) -> Column:
+def _understand(value: Column, chosen: Chosen) -> variants.Steps:
     """Rows as changes; `__deleted` or `__op` says which of them are deletes."""
-    op, as_json = F.col("__flat_op"), F.col("__flat_json")
-    order = versions.whole(F.col("__flat.__transaction_total_order"))
-    old_key = wrapper.old_key(F.col("__flat_header"), chosen.key)
+    top = yield F.try_variant_get(value, "$", _ROW)
+    around = yield _around(value, top)
+    is_bare = around["value"].isNull()
+    body = yield F.when(is_bare, value).otherwise(wrapper.payload_of(around["value"]))
+    opened = F.try_variant_get(body, "$", _ROW)
+    row = _Row((yield F.when(is_bare, top).otherwise(opened)), body, around)
+    op = yield _op(row, chosen)
+    image = yield _image(body, op)
+    found = yield variants.named(
+        as_json=F.to_json(image),
+        kinds=_kinds(around["value"], chosen),
+        lsns=debezium_position.lsns(row.source),
+        key=F.when(~op.isin(*WITHOUT_KEY), _key(row, chosen)),
+        old_key=wrapper.old_key(around["header"], chosen.key),
+    )
+    as_json, key, old_key = found["as_json"], found["key"], found["old_key"]
+    order = versions.whole(row.fields["__transaction_total_order"])
     return change(
-        key=F.col("__flat_key"),
+        key=key,
         op=op,
         is_deleted=F.coalesce(op == "d", F.lit(False)),
-        position=versions.composed(debezium_position.position(_source), order),
-        changed_at=versions.since_1970(_source("ts_ms"), per_second=1_000),
-        record=decoding.decoded(F.col("__flat_image"), as_json, F.col("__flat_kinds")),
-        old_key=F.when((op != "d") & (old_key != F.col("__flat_key")), old_key),
+        position=versions.composed(debezium_position.position(row.source, found["lsns"]), order),
+        changed_at=versions.since_1970(row.source("ts_ms"), per_second=1_000),
+        record=decoding.decoded(image, as_json, found["kinds"]),
+        old_key=F.when((op != "d") & (old_key != key), old_key),
         unavailable=F.when(op != "d", unavailable.fields_with(chosen.placeholder, as_json)),
     )
 
 
-def _source(name: str) -> Column:
-    """What `add.fields` told of the source, as `source.name` or as `name`."""
-    return F.coalesce(F.col(f"__flat.__source_{name}"), F.col(f"__flat.__{name}"))
+def _around(value: Column, top: Column) -> Column:
+    """What is around the row, which may itself have columns `value` and `payload`."""
+    has_inside = top["value"].isNotNull() | top["payload"].isNotNull()
+    is_wrapped = ~_has_marks(top) & has_inside
+    return variants.named(
+        value=F.when(is_wrapped, wrapper.value_of(value)),
+        beside=F.when(is_wrapped, wrapper.key_in(value)),
+        header=F.when(is_wrapped, wrapper.old_key_header(value)),
+    )
 
 
-def _op(chosen: Chosen) -> Column:
+def _op(row: _Row, chosen: Chosen) -> Column:
     """The op if the row has it; messages and ends of transactions are not flattened."""
-    row = F.col("__flat")
-    schema = F.coalesce(_source("schema"), _source("db"))
-    table = F.coalesce(_source("table"), _source("collection"))
-    is_message = (row["op"] == "m") & row["source"].isNotNull() & row["message"].isNotNull()
-    is_of_transaction = row["status"].isin("BEGIN", "END") & row["event_count"].isNotNull()
+    fields = row.fields
+    schema = F.coalesce(row.source("schema"), row.source("db"))
+    table = F.coalesce(row.source("table"), row.source("collection"))
+    is_message = (
+        (fields["op"] == "m") & fields["source"].isNotNull() & fields["message"].isNotNull()
+    )
+    is_of_transaction = fields["status"].isin("BEGIN", "END") & fields["event_count"].isNotNull()
     is_other = F.coalesce(is_message | is_of_transaction, F.lit(False))
     if chosen.table is not None:
         # Only where it is told of which table a row is.
         is_other |= table.isNotNull() & ~is_of_table(chosen, schema, table)
-    is_deleted = F.coalesce(row["__deleted"].isin("true", "True", "TRUE"), F.lit(False))
+    is_deleted = F.coalesce(fields["__deleted"].isin("true", "True", "TRUE"), F.lit(False))
     return (
-        F.when(F.is_variant_null(F.col("__flat_body")), F.lit(TOMBSTONE))
+        F.when(F.is_variant_null(row.body), F.lit(TOMBSTONE))
         .when(is_other, F.lit(OTHER))
         .when(is_deleted, F.lit("d"))
-        .otherwise(F.coalesce(row["__op"], F.lit("u")))
+        .otherwise(F.coalesce(fields["__op"], F.lit("u")))
     )
 
 
-def _image() -> Column:
+def _image(body: Column, op: Column) -> Column:
     """The row's own columns; what starts with `__` was added by the flattening."""
-    columns = F.try_variant_get(F.col("__flat_body"), "$", "map<string,variant>")
+    columns = F.try_variant_get(body, "$", "map<string,variant>")
     own = F.map_filter(columns, lambda name, _: ~name.startswith(_OWN))
-    return F.when(~F.col("__flat_op").isin(*WITHOUT_KEY), own)
+    return F.when(~op.isin(*WITHOUT_KEY), own)
 
 
-def _kinds(chosen: Chosen) -> Column:
-    value = F.col("__flat_value")
+def _kinds(value: Column, chosen: Chosen) -> Column:
     columns = F.try_variant_get(value, "$['schema']['fields']", decoding.COLUMNS)
     is_around = variants.field(value, "payload").isNotNull()
     return decoding.kinds_of(F.when(is_around, columns), chosen.types)
 
 
-def _texts(chosen: Chosen) -> Column:
+def _key(row: _Row, chosen: Chosen) -> Column:
     """The key's columns: from the row, else from the key that stands beside it."""
-    row, beside = F.col("__flat_body"), F.col("__flat_beside")
-    return F.array(
-        *(F.coalesce(variants.text(row, name), variants.text(beside, name)) for name in chosen.key)
-    )
-
-
-def _key(chosen: Chosen) -> Column:
+    beside = row.around["beside"]
     texts = [
-        decoding.readable(F.col("__flat_texts")[place], chosen.types.get(name))
-        for place, name in enumerate(chosen.key)
+        F.coalesce(variants.text(row.body, name), variants.text(beside, name))
+        for name in chosen.key
     ]
-    return F.when(~F.col("__flat_op").isin(*WITHOUT_KEY), key_of_texts(texts))
+    return variants.in_steps(decoding.readable_key(texts, chosen))
 
 
 DEBEZIUM_FLAT: Final = Envelope(
@@ -156,7 +162,6 @@ DEBEZIUM_FLAT: Final = Envelope(
         )
     ),
     recognise=_recognise,
-    prepare=_prepare,
     understand=_understand,
     leaves_out=True,
     tells_of_others=True,

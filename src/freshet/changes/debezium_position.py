@@ -20,6 +20,7 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from freshet import variants
 from freshet.changes import versions
 
 _NUMBERS: Final = ("lsn", "pos", "row", "event_serial_no", "ord", "wallTime", "ts_ms")
@@ -39,11 +40,20 @@ Source = Callable[[str], Column]
 """Gives a field of `source`, null if it is not there."""
 
 
-def position(source: Source) -> Column:
-    """The three components of an event's position, as one text."""
+def lsns(source: Source) -> Column:
+    """Both numbers of Postgres' `sequence`, and if it tells them at all: used more than once."""
+    both = F.translate(source("sequence"), '[]" ', "")
+    commit, own = (F.substring_index(both, ",", end).try_cast("bigint") for end in (1, -1))
+    return variants.named(
+        commit=commit, own=F.coalesce(own, source("lsn")), is_told=source("sequence").isNotNull()
+    )
+
+
+def position(source: Source, lsns: Column) -> Column:
+    """The three components of an event's position, as one text; `lsns` as that function gives."""
     nothing = versions.nothing()
     return (
-        F.when(source("sequence").isNotNull() | source("lsn").isNotNull(), _postgres(source))
+        F.when(lsns["is_told"] | source("lsn").isNotNull(), _postgres(lsns))
         .when(source("pos").isNotNull(), _mysql(source))
         .when(_is(source, "sqlserver", "commit_lsn"), _sql_server(source))
         .when(_is(source, "oracle", "scn"), _oracle(source))
@@ -56,20 +66,16 @@ def _is(source: Source, connector: str, field: str) -> Column:
     return (source("connector") == connector) | source(field).isNotNull()
 
 
-def _postgres(source: Source) -> Column:
+def _postgres(lsns: Column) -> Column:
     """Both numbers of `sequence`: a row that is written first and committed last has the older LSN.
 
     Rows of a snapshot, and of the first transaction after one, have no commit before them. They
     count as committed where they stand: after all that the log held before, and before the rest.
     """
-    sequence = source("sequence")
-    commit, own = (
-        F.nullif(F.regexp_extract(sequence, pattern, 1), F.lit(""))
-        for pattern in (r'^\["?([0-9]+)', r',\s*"?([0-9]+)"?\]$')
+    commit = F.when(lsns["is_told"], F.coalesce(lsns["commit"], lsns["own"]))
+    return versions.composed(
+        versions.whole(commit), versions.whole(lsns["own"]), versions.nothing()
     )
-    lsn = F.coalesce(own, source("lsn").cast("string"))
-    first = F.when(sequence.isNotNull(), versions.whole(F.coalesce(commit, lsn)))
-    return versions.composed(first, versions.whole(lsn), versions.nothing())
 
 
 def _mysql(source: Source) -> Column:

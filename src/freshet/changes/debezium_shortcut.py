@@ -6,6 +6,7 @@ left out, a changed key, documents of MongoDB, another table) goes the long way,
 and so does what is not JSON. Both ways give the same change; the long one takes thrice as long.
 """
 
+import json
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -13,18 +14,15 @@ from pyspark.sql import functions as F
 
 from freshet import variants
 from freshet.changes import debezium_position, unavailable, versions
-from freshet.changes.envelope import Chosen, change, key_of_texts
+from freshet.changes.envelope import Chosen, key_of_texts
 
-SHORTCUT: Final = "__shortcut"
-"""The column of the change that a record is; null if it must go the long way."""
+_SHORT: Final = "__short_"
+FIELDS: Final = ("key", "op", "is_deleted", "position", "changed_at", "record")
+"""What is told of a change; the rest is null."""
 
-_SOURCE: Final = debezium_position.typed("", "collection", "db", "schema", "table")
-_EVENT: Final = (
-    f"array<struct<op:string,before:string,after:string,source:struct<{_SOURCE}>,"
-    "transaction:struct<total_order:bigint>,value:string,headers:string>>"
-)
-# `from_json` writes a fraction as the nearest double. Nothing was lost where the image stands in the
-# record to the letter, as it does in what Debezium writes, or where no number has a fraction.
+_OF_TABLE: Final = ("db", "schema", "table")
+# `from_json` writes a fraction as the nearest double. Nothing was lost where the image stands in
+# the record to the letter, as it does in what Debezium writes, or where no number has a fraction.
 _HAS_FRACTION: Final = r"[:,\[]\s*-?[0-9]+[.eE]"
 _IS_EXACT: Final = (
     """contains(record, concat(if(__event.op = 'd', '"before":', '"after":'), __text)) """
@@ -45,28 +43,55 @@ def is_possible(chosen: Chosen) -> bool:
 
 
 def with_shortcut(rows: DataFrame, chosen: Chosen) -> DataFrame:
-    """Adds the column `SHORTCUT`."""
-    columns = ",".join(f"`{name.replace('`', '``')}`:string" for name in chosen.key)
-    image = f"from_json(__text, {variants.literal(f'struct<{columns}>')})"
+    """Adds the columns that `field` names; all are null if a record must go the long way."""
     steps = {
-        "__outers": _parsed("record"),
+        "__outers": _parsed("record", chosen),
         "__outer": "if(size(__outers) = 1, __outers[0], NULL)",
-        "__inners": f"CASE WHEN __outer.op IS NULL THEN {_parsed('__outer.value')} END",
+        "__inners": f"CASE WHEN __outer.op IS NULL THEN {_parsed('__outer.value', chosen)} END",
         "__event": "if(size(__inners) = 1, __inners[0], __outer)",
         "__text": "if(__event.op = 'd', __event.before, __event.after)",
-        "__columns": f"CASE WHEN {_is_simple(chosen)} THEN {image} END",
+        "__columns": f"CASE WHEN {_is_simple(chosen)} THEN {_key_columns(chosen)} END",
     }
     for name, expression in steps.items():
         rows = rows.selectExpr("*", f"{expression} AS {name}")
     texts = [F.col("__columns")[name] for name in chosen.key]
-    rows = variants.with_columns(rows, __key_text=key_of_texts(texts))
+    rows = variants.with_columns(
+        rows, __key_text=key_of_texts(texts), __lsns=debezium_position.lsns(_source)
+    )
     known = F.col("__key_text").isNotNull()
-    return variants.with_columns(rows, **{SHORTCUT: F.when(known, _change())})
+    fields = {f"{_SHORT}{name}": F.when(known, _change()[name]) for name in FIELDS}
+    return variants.with_columns(rows, **fields)
 
 
-def _parsed(text: str) -> str:
+def field(name: str) -> Column:
+    """One of `FIELDS` of a record that goes the short way."""
+    return F.col(f"{_SHORT}{name}")
+
+
+def _parsed(text: str, chosen: Chosen) -> str:
     """A JSON object; between brackets, whatever follows it makes the array invalid or longer."""
-    return f"from_json(concat('[', {text}, ']'), '{_EVENT}')"
+    names = () if chosen.table is None else _OF_TABLE
+    source = debezium_position.typed("", "collection", *names)
+    event = (
+        f"array<struct<op:string,before:string,after:string,source:struct<{source}>,"
+        "transaction:struct<total_order:bigint>,value:string,headers:string>>"
+    )
+    return f"from_json(concat('[', {text}, ']'), '{event}')"
+
+
+def _key_columns(chosen: Chosen) -> str:
+    """The texts of the key's columns; one that comes first and is a whole number is cut out."""
+    quoted = [f"`{name.replace('`', '``')}`" for name in chosen.key]
+    type_ = f"struct<{','.join(f'{name}:string' for name in quoted)}>"
+    parsed = f"from_json(__text, {variants.literal(type_)})"
+    if len(chosen.key) > 1:
+        return parsed
+    before = json.dumps({chosen.key[0]: 0}, separators=(",", ":"), ensure_ascii=False)[:-2]
+    # No number of more characters fits a bigint, and no other text is one.
+    cut = f"substring_index(substring(__text, {len(before) + 1}, 21), ',', 1)"
+    is_first = f"startswith(__text, {variants.literal(before)})"
+    number = f"CASE WHEN {is_first} THEN try_cast({cut} AS bigint) END"
+    return f"struct(coalesce(cast({number} AS string), {parsed}.{quoted[0]}) AS {quoted[0]})"
 
 
 def _is_simple(chosen: Chosen) -> str:
@@ -81,14 +106,18 @@ def _is_simple(chosen: Chosen) -> str:
     return " AND ".join((_IS_SIMPLE, *has_all))
 
 
-def _change() -> Column:
+def _source(name: str) -> Column:
+    return F.col(f"__event.source.{name}")
+
+
+def _change() -> dict[str, Column]:
     order = versions.whole(F.col("__event.transaction.total_order"))
-    position = debezium_position.position(lambda name: F.col(f"__event.source.{name}"))
-    return change(
-        key=F.col("__key_text"),
-        op=F.col("__event.op"),
-        is_deleted=F.col("__event.op") == "d",
-        position=versions.composed(position, order),
-        changed_at=versions.since_1970(F.col("__event.source.ts_ms"), per_second=1_000),
-        record=F.col("__text"),
-    )
+    position = debezium_position.position(_source, F.col("__lsns"))
+    return {
+        "key": F.col("__key_text"),
+        "op": F.col("__event.op"),
+        "is_deleted": F.col("__event.op") == "d",
+        "position": versions.composed(position, order),
+        "changed_at": versions.since_1970(_source("ts_ms"), per_second=1_000),
+        "record": F.col("__text"),
+    }

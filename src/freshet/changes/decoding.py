@@ -6,12 +6,14 @@ the years 1 to 9999 and numbers of more than 38 digits come out as the tool wrot
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from freshet import variants
+from freshet.changes.envelope import Chosen, key_of_texts
 from freshet.errors import SettingsError
 
 _SECONDS: Final = {
@@ -94,8 +96,15 @@ def decoded(fields: Column, as_json: Column, kinds: Column) -> Column:
     return F.when(needed, F.coalesce(F.to_json(values), as_json)).otherwise(as_json)
 
 
-def readable(text: Column, kind: str | None) -> Column:
-    """A key column's text, with decimals written as numbers; dates and times stay as they are."""
+def readable_key(texts: Sequence[Column], chosen: Chosen) -> variants.Steps:
+    """The key of its columns' texts: decimals written as numbers, dates and times as they are."""
+    all_texts = yield F.array(*texts)
+    return key_of_texts(
+        [_readable(all_texts[at], chosen.types.get(name)) for at, name in enumerate(chosen.key)]
+    )
+
+
+def _readable(text: Column, kind: str | None) -> Column:
     if kind is not None and _DECIMAL.match(kind):
         return F.coalesce(_decimal(text, F.lit(_scale_of(kind))), text)
     value = F.regexp_extract(text, _VARIABLE_SCALE, 2)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from freshet import variants
@@ -36,25 +36,15 @@ class _OpMarks(Marks):
         return F.coalesce(_said(value).isin(*_OPS), F.lit(False))
 
 
-def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
-    """Looks up once what is used more than once."""
-    said, sequences = _said(value), _SEQUENCES if chosen.version is None else (chosen.version,)
-    return variants.with_columns(
-        rows,
-        __dms_op=said,
-        __dms_is_load=said.isNull() | F.col("file").rlike(_LOAD_FILE),
-        __dms_sequence=F.coalesce(*(variants.text(value, name) for name in sequences)),
-        __dms_time=F.coalesce(*(variants.text(value, name) for name in _TIMES)),
-    )
-
-
-def _understand(value: Column, chosen: Chosen) -> Column:
+def _understand(value: Column, chosen: Chosen) -> variants.Steps:
     """The row itself: after an insert or update, before a delete."""
-    said, is_load = F.col("__dms_op"), F.col("__dms_is_load")
-    sequence, time = _order(chosen)
-    key = key_of(value, chosen.key)
-    old_key = key_of(value, [f"{_BEFORE}{name}" for name in chosen.key])
-    op = _op(value, chosen)
+    said = yield _said(value)
+    is_load = yield said.isNull() | F.col("file").rlike(_LOAD_FILE)
+    sequence = yield _sequence(value, chosen)
+    time = yield _time(value, chosen)
+    key = yield key_of(value, chosen.key)
+    old_key = yield key_of(value, [f"{_BEFORE}{name}" for name in chosen.key])
+    op = yield _op(value, said, is_load, chosen)
     return change(
         key=key,
         op=op,
@@ -79,9 +69,8 @@ def _said(value: Column) -> Column:
     return F.coalesce(*(variants.text(value, name) for name in _NAMES))
 
 
-def _op(value: Column, chosen: Chosen) -> Column:
+def _op(value: Column, said: Column, is_load: Column, chosen: Chosen) -> Column:
     """Transaction files say in each row of which table it is; other files hold one table."""
-    said, is_load = F.col("__dms_op"), F.col("__dms_is_load")
     schema, table = variants.text(value, "schema"), variants.text(value, "table")
     is_told = schema.isNotNull() & table.isNotNull()
     case = F.when(is_told & ~is_of_table(chosen, schema, table), OTHER)
@@ -91,12 +80,19 @@ def _op(value: Column, chosen: Chosen) -> Column:
     return case
 
 
-def _order(chosen: Chosen) -> tuple[Column, Column]:
-    """What orders the changes: what the settings name, else a change sequence and a time."""
-    sequence, time = F.col("__dms_sequence"), F.col("__dms_time")
+def _sequence(value: Column, chosen: Chosen) -> Column:
+    """What orders the changes: what the settings name, else a change sequence."""
     if chosen.version is not None:
-        return sequence, F.lit(None).cast("string")
-    return F.when(sequence.rlike(_IS_SEQUENCE), sequence), time
+        return variants.text(value, chosen.version)
+    found = F.coalesce(*(variants.text(value, name) for name in _SEQUENCES))
+    return F.when(found.rlike(_IS_SEQUENCE), found)
+
+
+def _time(value: Column, chosen: Chosen) -> Column:
+    """What orders them where there is no sequence; nothing if the settings name what does."""
+    if chosen.version is not None:
+        return F.lit(None).cast("string")
+    return F.coalesce(*(variants.text(value, name) for name in _TIMES))
 
 
 def _error(value: Column, said: Column, sequence: Column, chosen: Chosen) -> Column:
@@ -120,7 +116,6 @@ DMS: Final = Envelope(
     "`TIMESTAMP`), ties by arrival; with none of these by arrival alone, which is the order of the "
     "transactions only with PreserveTransactions. Rows of a full load never beat a change.",
     marks=_OpMarks(tuple(((name,),) for name in _NAMES)),
-    prepare=_prepare,
     understand=_understand,
     tells_of_others=True,
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from freshet import variants
@@ -74,24 +74,28 @@ def _at(record: Any, path: Sequence[str]) -> Any:
 
 @dataclass(frozen=True)
 class Envelope:
-    """One tool's format. `understand` gives the `change` that a parsed record is.
-
-    What is costly and used more than once is added by `prepare` as columns, which `understand` then
-    names; both are given the same `value`, null for records of other envelopes.
-    """
+    """One tool's format. `understand` gives the `change` that a parsed record is, or the steps."""
 
     name: str
     guarantee: str
     """What orders the events of a record, and what is assumed when the source gives no position."""
     marks: Marks
-    understand: Callable[[Column, Chosen], Column]
+    understand: Callable[[Column, Chosen], Column | variants.Steps]
     recognise: Callable[[Column], Column] | None = None
     """Whether a VARIANT is of this envelope, where that is more than having the marks."""
-    prepare: Callable[[DataFrame, Column, Chosen], DataFrame] | None = None
     leaves_out: bool = False
     """Whether events may leave out values that did not change."""
     tells_of_others: bool = False
     """Whether events may concern other records than their own: an old key, a truncate."""
+
+    def change(self, chosen: Chosen) -> Callable[[Column], Column]:
+        """Makes the change that it is of a parsed record."""
+
+        def of_value(value: Column) -> Column:
+            understood = self.understand(value, chosen)
+            return understood if isinstance(understood, Column) else variants.in_steps(understood)
+
+        return of_value
 
     def recognises(self, value: Column) -> Column:
         """Whether a VARIANT is of this envelope; never null."""

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from freshet import variants
@@ -16,18 +16,10 @@ _STILL: Final = "9999-"
 """How `_fivetran_end` of a row that is active begins."""
 
 
-def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
-    """Looks up once what is used more than once."""
-    return variants.with_columns(
-        rows,
-        __fivetran_at=F.coalesce(_of(value, "start"), _of(value, "synced")),
-        __fivetran_is_deleted=_is_deleted(value),
-    )
-
-
-def _understand(value: Column, chosen: Chosen) -> Column:
+def _understand(value: Column, chosen: Chosen) -> variants.Steps:
     """The row itself. A past version is a delete at its own place, which the next one undoes."""
-    at, is_deleted = F.col("__fivetran_at"), F.col("__fivetran_is_deleted")
+    at = yield F.coalesce(_of(value, "start"), _of(value, "synced"))
+    is_deleted = yield _is_deleted(value)
     return change(
         key=key_of(value, chosen.key),
         op=F.when(is_deleted, "d").otherwise("u"),
@@ -62,6 +54,5 @@ FIVETRAN: Final = Envelope(
     "arrival. Two changes between two syncs come as one, and a table without a primary key needs "
     "`_fivetran_id` as its key.",
     marks=Marks(((("_fivetran_synced",),), (("_fivetran_start",),))),
-    prepare=_prepare,
     understand=_understand,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from freshet import variants
@@ -23,27 +23,22 @@ _NO_ROW: Final = (
 )
 
 
-def _prepare(rows: DataFrame, value: Column, chosen: Chosen) -> DataFrame:
-    """Opens the event, so that its parts are looked up once."""
-    return variants.with_columns(
-        rows,
-        __maxwell_type=variants.text(value, "type"),
-        __maxwell_row=variants.field(value, "data"),
-        __maxwell_position=variants.text(value, "position"),
-    )
-
-
-def _understand(value: Column, chosen: Chosen) -> Column:
+def _understand(value: Column, chosen: Chosen) -> variants.Steps:
     """Inserts, updates, deletes and bootstrapped rows as changes; DDL and the like as nothing."""
-    kind, row = F.col("__maxwell_type"), F.col("__maxwell_row")
-    op = _op(kind, is_of_table(chosen, *(variants.text(value, n) for n in ("database", "table"))))
-    old = variants.field(value, "old")
-    old_key = _old_key(old, row, chosen.key)
+    event = yield variants.named(
+        kind=variants.text(value, "type"),
+        row=variants.field(value, "data"),
+        place=variants.text(value, "position"),
+    )
+    kind, row, place = event["kind"], event["row"], event["place"]
+    schema, table = (variants.text(value, name) for name in ("database", "table"))
+    op = yield _op(kind, is_of_table(chosen, schema, table))
+    old_key = yield _old_key(variants.field(value, "old"), row, chosen.key)
     return change(
         key=key_of(row, chosen.key),
         op=op,
         is_deleted=F.coalesce(op == "d", F.lit(False)),
-        position=_position(value, kind),
+        position=_position(value, kind, place),
         error=_error(kind, op, row),
         changed_at=F.when(
             kind.isin(*_OPS), versions.since_1970(variants.text(value, "ts"), per_second=1)
@@ -71,9 +66,8 @@ def _old_key(old: Column, row: Column, key: Sequence[str]) -> Column:
     return F.when(F.coalesce(*before).isNotNull(), F.to_json(F.array(*parts)))
 
 
-def _position(value: Column, kind: Column) -> Column:
+def _position(value: Column, kind: Column, file_and_offset: Column) -> Column:
     """Rows of a bootstrap have no place in the binlog, and sort below all that have."""
-    file_and_offset = F.col("__maxwell_position")
     in_binlog = versions.composed(
         versions.numbered(F.substring_index(file_and_offset, ":", 1)),
         versions.whole(F.substring_index(file_and_offset, ":", -1)),
@@ -108,7 +102,6 @@ MAXWELL: Final = Envelope(
             (("database",), ("type",), ("sql",)),
         )
     ),
-    prepare=_prepare,
     understand=_understand,
     tells_of_others=True,
 )

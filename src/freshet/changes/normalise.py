@@ -1,7 +1,6 @@
 """Records of a replication tool as changes: pure expressions, no Python on the executors."""
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -12,7 +11,6 @@ from freshet.changes import debezium_shortcut, versions
 from freshet.changes.airbyte import AIRBYTE
 from freshet.changes.debezium import DEBEZIUM
 from freshet.changes.debezium_flat import DEBEZIUM_FLAT
-from freshet.changes.debezium_shortcut import SHORTCUT
 from freshet.changes.decoding import check_types
 from freshet.changes.delta_cdf import DELTA_CDF
 from freshet.changes.dms import DMS
@@ -58,79 +56,60 @@ def normalise(
     has_shortcut = envelope in {AUTO, DEBEZIUM.name} and debezium_shortcut.is_possible(chosen)
     if has_shortcut:
         rows = debezium_shortcut.with_shortcut(rows, chosen)
-    is_left = F.col(SHORTCUT).isNull() if has_shortcut else F.lit(True)
-    rows = variants.with_columns(rows, __value=F.when(is_left, variants.parsed(F.col("record"))))
-    understood = _recognised(rows, chosen) if envelope == AUTO else _as(rows, envelope, chosen)
-    return _as_changes(_joined(understood) if has_shortcut else understood, chosen.key)
-
-
-def _joined(rows: DataFrame) -> DataFrame:
-    """Records that went the short way, and those that went the long one."""
-    is_short = F.col(SHORTCUT).isNotNull()
-    return variants.with_columns(
-        rows.withColumnsRenamed({"__change": "__long", "__envelope": "__long_envelope"}),
-        __change=F.when(is_short, F.col(SHORTCUT)).otherwise(F.col("__long")),
-        __envelope=F.when(is_short, DEBEZIUM.name).otherwise(F.col("__long_envelope")),
+    is_left = debezium_shortcut.field("key").isNull() if has_shortcut else F.lit(True)
+    # Out of sight of the optimizer, which would look at it for longer than a small batch takes.
+    understood = F.explode_outer(
+        F.transform(
+            F.when(is_left, F.array(variants.parsed(F.col("record")))),
+            lambda value: variants.in_steps(_understood(value, envelope, chosen)),
+        )
     )
+    rows = variants.with_columns(rows, __understood=understood, __is_left=is_left)
+    return _as_changes(rows, chosen.key, has_shortcut=has_shortcut)
 
 
-def _as(rows: DataFrame, name: str, chosen: Chosen) -> DataFrame:
-    envelope, value = ENVELOPES[name], F.col("__value")
-    if envelope.prepare is not None:
-        rows = envelope.prepare(rows, value, chosen)
-    return variants.with_columns(
-        rows,
-        __envelope=F.lit(name),
-        __change=F.when(value.isNotNull(), envelope.understand(value, chosen)),
+def _understood(value: Column, envelope: str, chosen: Chosen) -> variants.Steps:
+    """The `change` that a record is, null if it is not JSON; and as whose it was understood."""
+    name = yield F.when(
+        value.isNotNull(),
+        _first_that_recognises(value) if envelope == AUTO else F.lit(envelope),
     )
+    candidates = ENVELOPES.values() if envelope == AUTO else [ENVELOPES[envelope]]
+    found = [
+        variants.computed_once(value, one.change(chosen), where=name == one.name)
+        for one in candidates
+    ]
+    return variants.named(envelope=name, change=F.coalesce(*found))
 
 
-def _recognised(rows: DataFrame, chosen: Chosen) -> DataFrame:
-    """Each record by the envelope that it looks like; others cost it nothing."""
-    name, value = F.col("__recognised"), F.col("__value")
+def _first_that_recognises(value: Column) -> Column:
     *marked, otherwise = ENVELOPES.values()
-    found = _first_that_recognises(marked, otherwise, value)
-    rows = variants.with_columns(rows, __recognised=F.when(value.isNotNull(), found))
-    for one in ENVELOPES.values():
-        if one.prepare is not None:
-            rows = one.prepare(rows, F.when(name == one.name, value), chosen)
-    change = reduce(
-        lambda case, one: case.when(name == one.name, one.understand(value, chosen)),
-        (*marked[1:], otherwise),
-        F.when(name == marked[0].name, marked[0].understand(value, chosen)),
-    )
-    return variants.with_columns(rows, __change=change, __envelope=_compiled_in_parts(name))
+    names = (F.when(one.recognises(value), F.lit(one.name)) for one in marked)
+    return F.coalesce(*names, F.lit(otherwise.name))
 
 
-def _compiled_in_parts(column: Column) -> Column:
-    """The same value. A step with it is compiled method by method, not as one beyond 64 KB."""
-    return F.transform(F.array(column), lambda same: same)[0]
+def _as_changes(rows: DataFrame, key: Sequence[str], *, has_shortcut: bool) -> DataFrame:
+    def field(name: str) -> Column:
+        long = F.col(f"__understood.change.{name}")
+        if not has_shortcut or name not in debezium_shortcut.FIELDS:
+            return long
+        return F.coalesce(debezium_shortcut.field(name), long)
 
-
-def _first_that_recognises(
-    marked: Sequence[Envelope], otherwise: Envelope, value: Column
-) -> Column:
-    first, *others = marked
-    case = F.when(first.recognises(value), first.name)
-    for one in others:
-        case = case.when(one.recognises(value), one.name)
-    return case.otherwise(otherwise.name)
-
-
-def _as_changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     version = versions.composed(
-        F.col("__change.position"), versions.whole(F.col("seq")), versions.whole(F.col("row"))
+        field("position"), versions.whole(F.col("seq")), versions.whole(F.col("row"))
     )
     if "reading" in rows.columns:
         # What a file says when it is read again keeps its place, and beats what it said before.
         again = F.concat(F.lit(versions.SEPARATOR), versions.whole(F.col("reading")))
         version = F.concat(version, F.when(F.col("reading") > 0, again).otherwise(""))
+    error = F.coalesce(_not_json(), F.col("__understood.change.error"), _no_key(key))
+    short = F.lit(DEBEZIUM.name)
     columns = {
         "record_version": version,
-        "error": F.coalesce(F.col("__unread"), _not_json(), F.col("__change.error"), _no_key(key)),
+        "error": F.coalesce(F.col("__unread"), F.when(F.col("__is_left"), error)),
         "raw": F.col("record"),
-        "envelope": F.col("__envelope"),
-    } | {name: F.col(f"__change.{name}") for name in _OF_CHANGE}
+        "envelope": F.when(F.col("__is_left"), F.col("__understood.envelope")).otherwise(short),
+    } | {name: field(name) for name in _OF_CHANGE}
     return rows.select(
         *(
             columns.get(name, F.col(name)).cast(schemas.spark_type(kind)).alias(name)
@@ -145,12 +124,12 @@ _OF_CHANGE: Final = ("key", "is_deleted", "op", "record", "changed_at", "old_key
 def _not_json() -> Column:
     """Why a record is not an event at all; a bare null may be a tombstone."""
     first = F.left(F.ltrim(F.col("record")), F.lit(1))
-    is_tombstone = F.col("__change.op") == TOMBSTONE
-    return F.when(F.col("__change").isNull(), F.lit("not JSON")).when(
+    is_tombstone = F.col("__understood.change.op") == TOMBSTONE
+    return F.when(F.col("__understood.change").isNull(), F.lit("not JSON")).when(
         (first != "{") & ~is_tombstone, F.lit("not a JSON object")
     )
 
 
 def _no_key(key: Sequence[str]) -> Column:
-    needs_key = F.coalesce(~F.col("__change.op").isin(*WITHOUT_KEY), F.lit(True))
-    return F.when(F.col("__change.key").isNull() & needs_key, F.lit(missing_key(key)))
+    needs_key = F.coalesce(~F.col("__understood.change.op").isin(*WITHOUT_KEY), F.lit(True))
+    return F.when(F.col("__understood.change.key").isNull() & needs_key, F.lit(missing_key(key)))
