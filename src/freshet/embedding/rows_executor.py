@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from freshet import schemas
-from freshet.embedding.chunking import Chunking
+from freshet.embedding.chunking import BOUNDS, Chunking
 from freshet.embedding.provider import ProviderSpec, Span, Vectors
 from freshet.rows import MODEL_KEY, BuiltRows, CurrentRows
 
@@ -93,6 +93,7 @@ class IndexRows:
                 MODEL_KEY: provider.model_id,
                 "freshet.dimension": str(provider.dimension),
                 "freshet.chunk_tokens": str(self.chunking.tokens),
+                "freshet.chunk_bounds": BOUNDS,
                 "freshet.chunk_overlap": str(self.chunking.overlap),
             }
         )
@@ -137,7 +138,7 @@ class IndexRows:
     def heads(self, texts: Sequence[str | None]) -> list[Head | None]:
         """What of each text a further vector is of: as much as the model takes in; None of none."""
         whole = Chunking(self.spec.describe().window_tokens, 0)
-        cut = [text and whole.cut(text, self._token_spans)[0] for text in texts]
+        cut = [text and whole.head(text, self._token_spans) for text in texts]
         return [(content_hash(text), text) if text else None for text in cut]
 
     def head_hashes(self, texts: Sequence[str | None]) -> list[str | None]:
