@@ -11,6 +11,7 @@
     │   └── SchemaChangedError     the records have a new column or type, and that is to stop
     ├── RebuildActiveError         another rebuild of the index is under way
     ├── IndexRebuiltError          the index was rebuilt while a run was writing it
+    ├── EmbeddingError             the server of the model does not give vectors
     ├── StoreError                 a storage call failed
     │   ├── VersionMissingError    a version of a table was cleaned away
     │   └── CommitConflictError    another commit came first: reopen and try again (retryable)
@@ -128,6 +129,18 @@ class SchemaChangedError(SchemaError):
             f'batch {batch_id}), and landing.schema_mode is "fail". Nothing of the batch was '
             "written. `freshet schema accept` takes the change, and the next run goes on"
         )
+
+
+class EmbeddingError(FreshetError):
+    """The server of the model does not give vectors; the batch is not written, and can be again."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        self.url = url
+        self.problem = problem
+        super().__init__(f"{url} {problem}")
+
+    def __reduce__(self) -> tuple[type["EmbeddingError"], tuple[str, str]]:
+        return EmbeddingError, (self.url, self.problem)
 
 
 class StoreError(FreshetError):

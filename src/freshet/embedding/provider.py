@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from freshet.errors import SettingsError
 from freshet.settings import EmbeddingSettings
+from freshet.units import seconds_of
 
 Vectors = NDArray[np.float32]
 Span = tuple[int, int]
@@ -48,36 +49,71 @@ class Provider(Protocol):
 
 
 @dataclass(frozen=True)
+class Endpoint:
+    """Where a model is served, and how it is asked; see the settings of the same names."""
+
+    url: str
+    model: str
+    dimension: int
+    window_tokens: int
+    api_key_env: str
+    requests_at_once: int
+    requests_per_minute: int | None
+    timeout_s: float
+    retries: int
+
+    @classmethod
+    def of(cls, settings: EmbeddingSettings) -> "Endpoint | None":
+        """The endpoint that the settings name; None if the model is not served."""
+        if settings.model is None or settings.dimension is None:
+            return None
+        return cls(
+            settings.url,
+            settings.model,
+            settings.dimension,
+            settings.window_tokens,
+            settings.api_key_env,
+            settings.requests_at_once,
+            settings.requests_per_minute,
+            seconds_of(settings.timeout),
+            settings.retries,
+        )
+
+
+@dataclass(frozen=True)
 class ProviderSpec:
     """Which provider, with what options. Small and picklable: it travels instead of the model."""
 
     name: str
     batch_tokens: int = 2_048
     threads: int = 1
+    endpoint: Endpoint | None = None
 
     @classmethod
     def of(cls, settings: EmbeddingSettings, threads: int = 1) -> "ProviderSpec":
         """The spec that the settings name."""
-        return cls(settings.provider, settings.batch_tokens, threads)
+        return cls(settings.provider, settings.batch_tokens, threads, Endpoint.of(settings))
 
     def load(self) -> Provider:
         """The provider, loaded once per process."""
         return _loaded(self)
 
     def describe(self) -> Any:
-        """The provider's class, which knows id, dimension and window without its weights."""
-        return _provider_class(self.name)
+        """What knows id, dimension and window, without the model's weights."""
+        return self.load() if self.name == "openai" else _provider_class(self.name)
 
     def check(self) -> None:
-        """Raises `SetupError` if what the provider needs is not installed."""
+        """Raises `SetupError` if what the provider needs is not there."""
         self.describe().check_installed()
 
 
 @cache
 def _loaded(spec: ProviderSpec) -> Provider:
-    provider: Provider = _provider_class(spec.name)(
-        batch_tokens=spec.batch_tokens, threads=spec.threads
-    )
+    made = _provider_class(spec.name)
+    if spec.endpoint is not None and spec.name == "openai":
+        served: Provider = made(spec.endpoint, batch_tokens=spec.batch_tokens)
+        return served
+    provider: Provider = made(batch_tokens=spec.batch_tokens, threads=spec.threads)
     return provider
 
 
@@ -88,6 +124,10 @@ def _provider_class(name: str) -> Any:
             from freshet.embedding.minilm import MiniLM  # noqa: PLC0415
 
             return MiniLM
+        case "openai":
+            from freshet.embedding.openai import OpenAIProvider  # noqa: PLC0415
+
+            return OpenAIProvider
         case "fake":
             from freshet.embedding.fake import FakeProvider  # noqa: PLC0415
 

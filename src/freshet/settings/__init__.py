@@ -1,5 +1,6 @@
 """The settings: `freshet.toml`, overridden by `FRESHET_<SECTION>__<KEY>`."""
 
+from freshet.settings.embedding import EmbeddingSettings
 from freshet.settings.gold import GoldSettings, template_columns
 from freshet.settings.landing import LandingSettings
 from freshet.settings.loading import DEFAULT_FILE, ENV_PREFIX, Settings, from_values, load
@@ -10,7 +11,6 @@ from freshet.settings.sections import (
     FOREVER,
     ChangesSettings,
     CheckpointSettings,
-    EmbeddingSettings,
     IndexSettings,
     PipelineSettings,
     SearchSettings,

@@ -18,13 +18,13 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from freshet.errors import SettingsError
 from freshet.layout import Home
+from freshet.settings.embedding import EmbeddingSettings
 from freshet.settings.gold import GoldSettings
 from freshet.settings.landing import LandingSettings
 from freshet.settings.section import Section
 from freshet.settings.sections import (
     ChangesSettings,
     CheckpointSettings,
-    EmbeddingSettings,
     IndexSettings,
     PipelineSettings,
     SearchSettings,

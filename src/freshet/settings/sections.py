@@ -82,17 +82,6 @@ class ChangesSettings(Section):
         return (value,) if isinstance(value, str) else value
 
 
-class EmbeddingSettings(Section):
-    """Which model makes the vectors."""
-
-    provider: Literal["minilm", "fake"] = Field(
-        "minilm", description="`minilm` (all-MiniLM-L6-v2 on the CPU) or `fake` (for tests)."
-    )
-    batch_tokens: int = Field(
-        2_048, ge=64, description="Most tokens, padding counted, given to the model at once."
-    )
-
-
 class IndexSettings(Section):
     """How vectors are compared, and how long deletes are remembered."""
 
