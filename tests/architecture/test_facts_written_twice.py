@@ -64,9 +64,12 @@ def test_choices_in_the_settings_are_those_of_the_stages() -> None:
     assert choices(LandingSettings, "schema_mode") == tuple(EvolutionMode)
     for provider in choices(EmbeddingSettings, "provider"):
         from freshet.embedding import ProviderSpec
+        from freshet.embedding.minilm import model_folder
 
-        told = EmbeddingSettings(provider=provider, model="m", dimension=8)
-        assert ProviderSpec.of(told).describe().dimension > 0
+        told = {"model": "m", "dimension": 8, "folder": str(model_folder())}
+        assert (
+            ProviderSpec.of(EmbeddingSettings(provider=provider, **told)).describe().dimension > 0
+        )
 
 
 def test_the_options_of_the_source_are_the_settings_of_the_landing_zone() -> None:

@@ -51,6 +51,8 @@ attributes = []                 # columns to filter by: "section", "price:double
 [embedding]
 provider = "minilm"             # all-MiniLM-L6-v2 on the CPU
 # batch_tokens = 2048
+# provider = "local"            # … or a BERT-like model in a folder
+# folder = "models/bge-small-en-v1.5"
 # provider = "openai"           # … or any server that speaks OpenAI's /embeddings
 # model = "text-embedding-3-small"
 # dimension = 1536

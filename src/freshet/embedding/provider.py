@@ -88,11 +88,14 @@ class ProviderSpec:
     batch_tokens: int = 2_048
     threads: int = 1
     endpoint: Endpoint | None = None
+    folder: str | None = None
 
     @classmethod
     def of(cls, settings: EmbeddingSettings, threads: int = 1) -> "ProviderSpec":
         """The spec that the settings name."""
-        return cls(settings.provider, settings.batch_tokens, threads, Endpoint.of(settings))
+        served = Endpoint.of(settings) if settings.provider == "openai" else None
+        folder = settings.folder if settings.provider == "local" else None
+        return cls(settings.provider, settings.batch_tokens, threads, served, folder)
 
     def load(self) -> Provider:
         """The provider, loaded once per process."""
@@ -100,7 +103,8 @@ class ProviderSpec:
 
     def describe(self) -> Any:
         """What knows id, dimension and window, without the model's weights."""
-        return self.load() if self.name == "openai" else _provider_class(self.name)
+        is_known = self.endpoint is None and self.folder is None
+        return _provider_class(self.name) if is_known else self.load()
 
     def check(self) -> None:
         """Raises `SetupError` if what the provider needs is not there."""
@@ -109,11 +113,14 @@ class ProviderSpec:
 
 @cache
 def _loaded(spec: ProviderSpec) -> Provider:
-    made = _provider_class(spec.name)
-    if spec.endpoint is not None and spec.name == "openai":
-        served: Provider = made(spec.endpoint, batch_tokens=spec.batch_tokens)
-        return served
-    provider: Provider = made(batch_tokens=spec.batch_tokens, threads=spec.threads)
+    options: dict[str, Any] = {"batch_tokens": spec.batch_tokens}
+    if spec.endpoint is not None:
+        options |= {"endpoint": spec.endpoint}
+    else:
+        options |= {"threads": spec.threads}
+    if spec.folder is not None:
+        options |= {"folder": spec.folder}
+    provider: Provider = _provider_class(spec.name)(**options)
     return provider
 
 
@@ -124,6 +131,10 @@ def _provider_class(name: str) -> Any:
             from freshet.embedding.minilm import MiniLM  # noqa: PLC0415
 
             return MiniLM
+        case "local":
+            from freshet.embedding.local import LocalModel  # noqa: PLC0415
+
+            return LocalModel
         case "openai":
             from freshet.embedding.openai import OpenAIProvider  # noqa: PLC0415
 

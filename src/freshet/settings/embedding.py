@@ -9,15 +9,22 @@ from freshet.units import DURATION
 
 
 class EmbeddingSettings(Section):
-    """Which model makes the vectors. All but the first two keys are of `openai`."""
+    """Which model makes the vectors. `folder` is of `local`, all that follows is of `openai`."""
 
-    provider: Literal["minilm", "openai", "fake"] = Field(
+    provider: Literal["minilm", "local", "openai", "fake"] = Field(
         "minilm",
-        description="`minilm` (all-MiniLM-L6-v2 on the CPU), `openai` (any server that speaks "
-        "OpenAI's `/embeddings`) or `fake` (for tests).",
+        description="`minilm` (all-MiniLM-L6-v2 on the CPU), `local` (a model of the BERT family "
+        "in a folder), `openai` (any server that speaks OpenAI's `/embeddings`) or `fake` (for "
+        "tests).",
     )
     batch_tokens: int = Field(
         2_048, ge=64, description="Most tokens, padding counted, given to the model at once."
+    )
+    folder: str | None = Field(
+        None,
+        min_length=1,
+        description="Folder of the model, as sentence-transformers saves it; relative to the file. "
+        "It must lie at the same place on every executor.",
     )
     model: str | None = Field(
         None, min_length=1, description="Name of the model, such as `text-embedding-3-small`."
@@ -60,4 +67,6 @@ class EmbeddingSettings(Section):
     def _says_what_cannot_be_asked(self) -> Self:
         if self.provider == "openai" and (self.model is None or self.dimension is None):
             raise ValueError('provider = "openai" needs model and dimension')
+        if self.provider == "local" and self.folder is None:
+            raise ValueError('provider = "local" needs folder')
         return self

@@ -36,6 +36,7 @@ ENV_PREFIX = "FRESHET_"
 
 _PATHS: Final = (
     ("pipeline", "home"),
+    ("embedding", "folder"),
     ("landing", "path"),
     ("landing", "archive_path"),
     ("checkpoint", "backup_path"),
