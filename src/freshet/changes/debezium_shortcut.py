@@ -29,10 +29,9 @@ _IS_EXACT: Final = (
     f"OR NOT record RLIKE {variants.literal(_HAS_FRACTION)}"
 )
 _IS_SIMPLE: Final = (
-    "__event.op IN ('c', 'u', 'r', 'd') AND __event.source IS NOT NULL AND __text LIKE '{%' "
-    "AND __event.source.collection IS NULL AND NOT contains(__text, '\"scale\":') "
-    "AND NOT coalesce(contains(__outer.headers, 'oldkey'), false) "
-    f"AND ({_IS_EXACT})"
+    "__event.op IN ('c', 'u', 'r', 'd') AND NOT __has_old_key AND __event.source IS NOT NULL "
+    "AND __text LIKE '{%' AND __event.source.collection IS NULL "
+    f"AND NOT contains(__text, '\"scale\":') AND ({_IS_EXACT})"
 )
 
 
@@ -44,16 +43,20 @@ def is_possible(chosen: Chosen) -> bool:
 
 def with_shortcut(rows: DataFrame, chosen: Chosen) -> DataFrame:
     """Adds the columns that `field` names; all are null if a record must go the long way."""
-    steps = {
-        "__outers": _parsed("record", chosen),
-        "__outer": "if(size(__outers) = 1, __outers[0], NULL)",
-        "__inners": f"CASE WHEN __outer.op IS NULL THEN {_parsed('__outer.value', chosen)} END",
-        "__event": "if(size(__inners) = 1, __inners[0], __outer)",
-        "__text": "if(__event.op = 'd', __event.before, __event.after)",
-        "__columns": f"CASE WHEN {_is_simple(chosen)} THEN {_key_columns(chosen)} END",
-    }
-    for name, expression in steps.items():
-        rows = rows.selectExpr("*", f"{expression} AS {name}")
+    inner = f"transform(array({_parsed('__outer.value', chosen)}), them -> {_only('them')})[0]"
+    wrapped = f"CASE WHEN __outer.op IS NULL THEN {inner} END"
+    steps = (
+        {"__outers": _parsed("record", chosen)},
+        {"__outer": _only("__outers")},
+        {
+            "__event": f"coalesce({wrapped}, __outer)",
+            "__has_old_key": "coalesce(contains(__outer.headers, 'oldkey'), false)",
+        },
+        {"__text": "if(__event.op = 'd', __event.before, __event.after)"},
+        {"__columns": f"CASE WHEN {_is_simple(chosen)} THEN {_key_columns(chosen)} END"},
+    )
+    for step in steps:
+        rows = rows.selectExpr("*", *(f"{made} AS {name}" for name, made in step.items()))
     texts = [F.col("__columns")[name] for name in chosen.key]
     rows = variants.with_columns(
         rows, __key_text=key_of_texts(texts), __lsns=debezium_position.lsns(_source)
@@ -79,6 +82,10 @@ def _parsed(text: str, chosen: Chosen) -> str:
     return f"from_json(concat('[', {text}, ']'), '{event}')"
 
 
+def _only(values: str) -> str:
+    return f"if(size({values}) = 1, {values}[0], NULL)"
+
+
 def _key_columns(chosen: Chosen) -> str:
     """The texts of the key's columns; one that comes first and is a whole number is cut out."""
     quoted = [f"`{name.replace('`', '``')}`" for name in chosen.key]
@@ -95,8 +102,9 @@ def _key_columns(chosen: Chosen) -> str:
 
 
 def _is_simple(chosen: Chosen) -> str:
-    marks = unavailable.marks(chosen.placeholder)
-    has_all = [f"NOT contains(__text, {variants.literal(mark)})" for mark in marks]
+    has_all = [_lacks(mark) for mark in unavailable.marks(chosen.placeholder)]
+    in_arrays = [_lacks(mark) for mark in unavailable.array_marks(chosen.placeholder)]
+    has_all.append(f"({_lacks('[')} OR ({' AND '.join(in_arrays)}))")
     if chosen.table is not None:
         schema = "coalesce(__event.source.schema, __event.source.db)"
         name = variants.literal(chosen.table)
@@ -104,6 +112,10 @@ def _is_simple(chosen: Chosen) -> str:
             f"{name} IN (__event.source.table, concat_ws('.', {schema}, __event.source.table))"
         )
     return " AND ".join((_IS_SIMPLE, *has_all))
+
+
+def _lacks(mark: str) -> str:
+    return f"NOT contains(__text, {variants.literal(mark)})"
 
 
 def _source(name: str) -> Column:

@@ -27,7 +27,8 @@ def fields_with(placeholder: str, image: Column) -> Column:
     a text of the user: quotes inside a text are escaped, so no pattern here fits inside one.
     """
     values = _forms(placeholder)
-    stands_there = reduce(Column.__or__, (image.contains(mark) for mark in marks(placeholder)))
+    every_mark = (*marks(placeholder), *array_marks(placeholder))
+    stands_there = reduce(Column.__or__, (image.contains(mark) for mark in every_mark))
     alternatives = "|".join(re.escape(_compact(value)) for value in values)
     names = F.regexp_extract_all(image, F.lit(f"{_NAME}(?:{alternatives})(?=[,}}])"), F.lit(1))
     listed = F.concat(F.lit('["'), F.concat_ws('","', names), F.lit('"]'))
@@ -48,22 +49,21 @@ def _forms(placeholder: str) -> list[Any]:
 
 
 def marks(placeholder: str) -> list[str]:
-    """What stands in a text that has any of the forms.
+    """What stands in a text that has any of the forms, but for those that are arrays of bytes.
 
     The fewer, the faster; and a mark that begins with a rare character is looked for faster.
     """
     raw = placeholder.encode()
     plain, url_safe, in_hex = _as_bytes(raw)
-    first, *others = (str(byte) for byte in raw)
     dash_on = _as_uuid(raw).partition("-")[1:]
-    return [
-        placeholder,
-        *{plain, url_safe},
-        in_hex,
-        "".join(dash_on),
-        "".join(f",{byte}" for byte in others) or f"[{first}]",
-        base64.b64encode(raw[:1]).decode() + '"',
-    ]
+    return [placeholder, *{plain, url_safe}, in_hex, "".join(dash_on)]
+
+
+def array_marks(placeholder: str) -> list[str]:
+    """What stands in a text with one of the forms that are arrays of bytes."""
+    first, *others = placeholder.encode()
+    one_byte = base64.b64encode(bytes([first])).decode()
+    return ["".join(f",{byte}" for byte in others) or f"[{first}]", f'{one_byte}"']
 
 
 def _as_bytes(raw: bytes) -> tuple[str, str, str]:

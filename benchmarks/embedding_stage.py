@@ -1,0 +1,175 @@
+"""The embedding inside Spark beside the model alone, and the pipeline beside the embedding alone.
+
+- `stage`: texts of about 30, 100 and 200 tokens, made into index rows by as many tasks as there are
+  cores, beside the model run in as many plain processes on the same texts;
+- `pipeline`: records of about 100 tokens, from change files to the committed index, beside the
+  model alone on the same texts. The session is started, and the model loaded once, before;
+- `mixed`: texts of 10 to 2,000 tokens and one of 200,000 beside what their tokens would cost the
+  model alone if they were spread evenly.
+
+All run in one session, interleaved, in several rounds of which the first is left out. Ratios are of
+rounds that ran side by side; the median of them is shown.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from embedding_workers import MODEL, Stage, embed
+from freshet import Pipeline
+from freshet.demo.corpus import collect
+from freshet.embedding import IndexRows
+from freshet.embedding.chunking import Chunking
+from freshet.settings import SparkSettings, from_values
+from freshet.spark import start_session
+from measuring import machine, median, scratch_folder, show_progress, timed_ms
+
+CORES = os.cpu_count() or 1
+WINDOW = MODEL.describe().window_tokens
+ROWS = IndexRows(MODEL, Chunking(WINDOW, 32))
+
+
+def words() -> list[str]:
+    """Words of real texts, in their order."""
+    return [word for one in collect(5_000) for word in f"{one.title} {one.body}".split()]
+
+
+def texts_of(tokens: int, count: int, chooser: random.Random, source: list[str]) -> list[str]:
+    """Different texts of about so many tokens, each a stretch of the source and a number."""
+    spans = MODEL.load().token_spans
+    ratio = len(spans(" ".join(source[:2_000]))) / 2_000
+    length = max(int(tokens / ratio) - 1, 1)
+    starts = [chooser.randrange(len(source) - length) for _ in range(count)]
+    return [f"{at} {' '.join(source[start:][:length])}" for at, start in enumerate(starts)]
+
+
+def frame(spark: SparkSession, texts: Sequence[str], folder: Path) -> DataFrame:
+    """The texts as records, in a file, spread over the tasks."""
+    rows = [(f"k{at}", "1", text) for at, text in enumerate(texts)]
+    made = spark.createDataFrame(rows, "key string, record_version string, text string")
+    made.write.mode("overwrite").parquet(str(folder / "texts"))
+    return spark.read.parquet(str(folder / "texts")).repartition(CORES, "key")
+
+
+def in_spark(records: DataFrame) -> Callable[[], object]:
+    made = records.mapInArrow(Stage(ROWS), "rows bigint")
+    return lambda: sum(row[0] for row in made.collect())
+
+
+def alone(processes: ProcessPoolExecutor, texts: Sequence[str]) -> Callable[[], object]:
+    parts = [list(texts[core::CORES]) for core in range(CORES)]
+    return lambda: list(processes.map(embed, parts))
+
+
+def side_by_side(
+    rounds: int, ours: Callable[[], object], rival: Callable[[], object]
+) -> tuple[list[float], list[float]]:
+    """Milliseconds of both, the first round left out."""
+    took: tuple[list[float], list[float]] = ([], [])
+    for round_ in range(rounds + 1):
+        show_progress(f"round {round_}")
+        found = timed_ms(rival), timed_ms(ours)
+        if round_:
+            took[0].append(found[1])
+            took[1].append(found[0])
+    return took
+
+
+def show_stage(
+    spark: SparkSession, processes: ProcessPoolExecutor, folder: Path, rounds: int, scale: float
+) -> None:
+    chooser, source = random.Random(7), words()
+    print(f"\n{'tokens':>8}{'texts':>8}{'model alone':>14}{'in Spark':>10}{'ratio':>8}   texts/s")
+    for tokens, count in ((30, 6_000), (100, 3_000), (200, 1_500)):
+        texts = texts_of(tokens, int(count * scale), chooser, source)
+        ours, rival = side_by_side(
+            rounds, in_spark(frame(spark, texts, folder)), alone(processes, texts)
+        )
+        ratios = [theirs / mine for mine, theirs in zip(ours, rival, strict=True)]
+        rates = [1_000 * len(texts) / median(took) for took in (rival, ours)]
+        print(f"{tokens:>8}{len(texts):>8,}{rates[0]:>14,.0f}{rates[1]:>10,.0f}"
+              f"{median(ratios):>8.2f}")  # fmt: skip
+
+
+def show_pipeline(
+    spark: SparkSession, processes: ProcessPoolExecutor, folder: Path, rounds: int, records: int
+) -> None:
+    texts = texts_of(100, records, random.Random(8), words())
+    land(folder / "landing", texts)
+
+    def run() -> None:
+        shutil.rmtree(folder / "home", ignore_errors=True)
+        settings = from_values(
+            {
+                "pipeline": {"name": "docs", "home": str(folder / "home")},
+                "landing": {"path": str(folder / "landing"), "settle": "0 seconds"},
+                "changes": {"envelope": "plain", "key": "id", "version": "version"},
+                "gold": {"text": ["body"]},
+            }
+        )
+        Pipeline(settings, spark=spark).run(once=True)
+
+    ours, rival = side_by_side(rounds, run, alone(processes, texts))
+    ratios = [mine / theirs for mine, theirs in zip(ours, rival, strict=True)]
+    print(f"\n{records:,} records of about 100 tokens, from files to the committed index: "
+          f"{median(ours) / 1e3:.1f} s; the model alone: {median(rival) / 1e3:.1f} s; "
+          f"{median(ratios):.2f} x")  # fmt: skip
+
+
+def land(folder: Path, texts: Sequence[str]) -> None:
+    folder.mkdir()
+    for number in range(0, len(texts), 1_000):
+        with (folder / f"{number:06d}.json").open("w") as stream:
+            for at, text in enumerate(texts[number : number + 1_000], number):
+                stream.write(json.dumps({"id": f"k{at}", "version": 1, "body": text}) + "\n")
+
+
+def show_mixed(
+    spark: SparkSession, processes: ProcessPoolExecutor, folder: Path, rounds: int, scale: float
+) -> None:
+    chooser, source = random.Random(9), words()
+    lengths = [int(10 * 200 ** chooser.random()) for _ in range(int(800 * scale))]
+    texts = [texts_of(length, 1, chooser, source)[0] for length in lengths]
+    texts += texts_of(200_000, 1, chooser, source * 20)
+    texts = [f"{at} {text}" for at, text in enumerate(texts)]
+    pieces = sorted(ROWS.cut(texts).texts, key=len)
+    ours, rival = side_by_side(
+        rounds, in_spark(frame(spark, texts, folder)), alone(processes, pieces)
+    )
+    ratios = [mine / theirs for mine, theirs in zip(ours, rival, strict=True)]
+    print(f"\n{len(texts):,} texts of 10 to 2,000 tokens and one of 200,000: "
+          f"{median(ours) / 1e3:.1f} s; their {len(pieces):,} pieces spread evenly: "
+          f"{median(rival) / 1e3:.1f} s; {median(ratios):.2f} x")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--parts", nargs="+", default=["stage", "pipeline", "mixed"])
+    parser.add_argument("--rounds", type=int, default=3, help="besides the first")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of texts")
+    told = parser.parse_args()
+    print(f"{machine()}; {MODEL.describe().model_id}")
+    with (
+        scratch_folder() as folder,
+        ProcessPoolExecutor(CORES, mp_context=get_context("spawn")) as processes,
+    ):
+        settings = SparkSettings(master=f"local[{CORES}]")
+        spark = start_session(settings, name="bench", log_file=folder / "spark.log")
+        if "stage" in told.parts:
+            show_stage(spark, processes, folder, told.rounds, told.scale)
+        if "pipeline" in told.parts:
+            show_pipeline(spark, processes, folder, 1, int(20_000 * told.scale))
+        if "mixed" in told.parts:
+            show_mixed(spark, processes, folder, told.rounds, told.scale)
+
+
+if __name__ == "__main__":
+    main()
