@@ -138,14 +138,15 @@ def show_mixed(
     chooser, source = random.Random(9), words()
     lengths = [int(10 * 200 ** chooser.random()) for _ in range(int(800 * scale))]
     texts = [texts_of(length, 1, chooser, source)[0] for length in lengths]
-    texts += texts_of(200_000, 1, chooser, source * 20)
+    longest = int(200_000 * scale)
+    texts += texts_of(longest, 1, chooser, source * 20)
     texts = [f"{at} {text}" for at, text in enumerate(texts)]
     pieces = sorted(ROWS.cut(texts).texts, key=len)
     ours, rival = side_by_side(
         rounds, in_spark(frame(spark, texts, folder)), alone(processes, pieces)
     )
     ratios = [mine / theirs for mine, theirs in zip(ours, rival, strict=True)]
-    print(f"\n{len(texts):,} texts of 10 to 2,000 tokens and one of 200,000: "
+    print(f"\n{len(texts):,} texts of 10 to 2,000 tokens and one of {longest:,}: "
           f"{median(ours) / 1e3:.1f} s; their {len(pieces):,} pieces spread evenly: "
           f"{median(rival) / 1e3:.1f} s; {median(ratios):.2f} x")  # fmt: skip
 
