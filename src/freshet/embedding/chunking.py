@@ -1,9 +1,9 @@
 """Cutting long texts into pieces that the model takes in whole, at places that stay when one edits.
 
 A cut falls at the end of a paragraph if there is one within reach, else of a sentence, else of a
-word. Of several such places the one is taken whose surroundings have the smallest hash: which one
-that is does not depend on where the piece began, so that behind an edit the cuts soon fall where
-they fell before, and the pieces there are the same as before.
+word. Of several ends of paragraphs or sentences the one is taken whose surroundings have the
+smallest hash: which one that is does not depend on where the piece began, so that behind an edit
+the cuts soon fall where they fell before, and the pieces there are the same as before.
 """
 
 import hashlib
@@ -82,13 +82,17 @@ class _Places:
         if gap.count("\n") > 1:
             return _PARAGRAPH
         ends = self.text[max(end - 3, 0) : end].rstrip(_CLOSING).endswith(_ENDS)
-        return _SENTENCE if ends or "\n" in gap else _WORD
+        return _SENTENCE if ends else _WORD
 
     def best(self, places: Iterable[int]) -> int:
-        """The place where the most ends; of several, the one that the surroundings choose."""
+        """The place where the most ends; of several, the one that the surroundings choose.
+
+        Where nothing but words end, it is the last one.
+        """
         ranks = {place: self.rank(place) for place in places}
         most = max(ranks.values())
-        return min((place for place in ranks if ranks[place] == most), key=self._hash)
+        found = [place for place in ranks if ranks[place] == most]
+        return min(found, key=self._hash) if most >= _SENTENCE else found[-1]
 
     def first(self, places: Sequence[int]) -> int:
         """The first place where a sentence begins, else a word, else any."""
