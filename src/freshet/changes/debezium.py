@@ -48,10 +48,9 @@ def _event_type(chosen: Chosen) -> str:
     Each value that is taken out costs, and more if it is converted: so numbers are asked for as
     numbers, and names of tables only if a table is chosen.
     """
-    names = () if chosen.table is None else ("db", "schema", "table")
-    source = debezium_position.typed("", "collection", *names)
+    source = debezium_position.source_type(with_table=chosen.table is not None)
     return (
-        f"struct<op:string,before:variant,after:variant,source:struct<{source}>,"
+        f"struct<op:string,before:variant,after:variant,source:{source},"
         "transaction:struct<total_order:bigint>,"
         "status:string,event_count:variant,ddl:variant,tableChanges:variant,ts_ms:variant,"
         "key:variant,value:variant,headers:variant,payload:variant>"
@@ -165,9 +164,7 @@ def _kinds(event: _Event, chosen: Chosen) -> Column:
 def _key(event: _Event, image: Column, chosen: Chosen) -> Column:
     """The key's columns: from the image, else from the key that stands beside the event."""
     beside = event.around["beside"]
-    of_row = [
-        F.coalesce(variants.text(image, name), variants.text(beside, name)) for name in chosen.key
-    ]
+    of_row = wrapper.texts_of(chosen.key, image, beside)
     if mongodb.is_id(chosen.key):
         of_document = mongodb.id_of(image, beside)
         of_row = [F.when(event.is_of_mongodb, of_document).otherwise(of_row[0])]

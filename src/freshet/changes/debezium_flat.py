@@ -139,11 +139,7 @@ def _kinds(value: Column, chosen: Chosen) -> Column:
 
 def _key(row: _Row, chosen: Chosen) -> Column:
     """The key's columns: from the row, else from the key that stands beside it."""
-    beside = row.around["beside"]
-    texts = [
-        F.coalesce(variants.text(row.body, name), variants.text(beside, name))
-        for name in chosen.key
-    ]
+    texts = wrapper.texts_of(chosen.key, row.body, row.around["beside"])
     return variants.in_steps(decoding.readable_key(texts, chosen))
 
 

@@ -29,11 +29,18 @@ _TEXTS: Final = (
     "scn", "commit_scn", "rs_id", "ssn",
 )  # fmt: skip
 
+_OF_TABLE: Final = ("db", "schema", "table")
+
 
 def typed(prefix: str, *others: str) -> str:
     """The fields of `source` that a position is made of, and others, as those of a struct."""
     numbers = [f"`{prefix}{name}`:bigint" for name in _NUMBERS]
     return ",".join([*numbers, *(f"`{prefix}{name}`:string" for name in (*_TEXTS, *others))])
+
+
+def source_type(*, with_table: bool) -> str:
+    """The type of `source`; names are asked for only if a table is chosen, as each value costs."""
+    return f"struct<{typed('', 'collection', *(_OF_TABLE if with_table else ()))}>"
 
 
 Source = Callable[[str], Column]

@@ -20,7 +20,6 @@ _SHORT: Final = "__short_"
 FIELDS: Final = ("key", "op", "is_deleted", "position", "changed_at", "record")
 """What is told of a change; the rest is null."""
 
-_OF_TABLE: Final = ("db", "schema", "table")
 # `from_json` writes a fraction as the nearest double. Nothing was lost where the image stands in
 # the record to the letter, as it does in what Debezium writes, or where no number has a fraction.
 _HAS_FRACTION: Final = r"[:,\[]\s*-?[0-9]+[.eE]"
@@ -30,8 +29,7 @@ _IS_EXACT: Final = (
 )
 _IS_SIMPLE: Final = (
     "__event.op IN ('c', 'u', 'r', 'd') AND NOT __has_old_key AND __event.source IS NOT NULL "
-    "AND __text LIKE '{%' AND __event.source.collection IS NULL "
-    f"AND NOT contains(__text, '\"scale\":') AND ({_IS_EXACT})"
+    f"AND __text LIKE '{{%' AND __event.source.collection IS NULL AND ({_IS_EXACT})"
 )
 
 
@@ -61,8 +59,8 @@ def with_shortcut(rows: DataFrame, chosen: Chosen) -> DataFrame:
     rows = variants.with_columns(
         rows, __key_text=key_of_texts(texts), __lsns=debezium_position.lsns(_source)
     )
-    known = F.col("__key_text").isNotNull()
-    fields = {f"{_SHORT}{name}": F.when(known, _change()[name]) for name in FIELDS}
+    known, change = F.col("__key_text").isNotNull(), _change()
+    fields = {f"{_SHORT}{name}": F.when(known, change[name]) for name in FIELDS}
     return variants.with_columns(rows, **fields)
 
 
@@ -73,10 +71,9 @@ def field(name: str) -> Column:
 
 def _parsed(text: str, chosen: Chosen) -> str:
     """A JSON object; between brackets, whatever follows it makes the array invalid or longer."""
-    names = () if chosen.table is None else _OF_TABLE
-    source = debezium_position.typed("", "collection", *names)
+    source = debezium_position.source_type(with_table=chosen.table is not None)
     event = (
-        f"array<struct<op:string,before:string,after:string,source:struct<{source}>,"
+        f"array<struct<op:string,before:string,after:string,source:{source},"
         "transaction:struct<total_order:bigint>,value:string,headers:string>>"
     )
     return f"from_json(concat('[', {text}, ']'), '{event}')"
@@ -102,7 +99,7 @@ def _key_columns(chosen: Chosen) -> str:
 
 
 def _is_simple(chosen: Chosen) -> str:
-    has_all = [_lacks(mark) for mark in unavailable.marks(chosen.placeholder)]
+    has_all = [_lacks(mark) for mark in ('"scale":', *unavailable.marks(chosen.placeholder))]
     in_arrays = [_lacks(mark) for mark in unavailable.array_marks(chosen.placeholder)]
     has_all.append(f"({_lacks('[')} OR ({' AND '.join(in_arrays)}))")
     if chosen.table is not None:

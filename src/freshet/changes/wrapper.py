@@ -41,6 +41,11 @@ def key_in(record: Column) -> Column:
     return payload_of(_object(variants.field(record, "key")))
 
 
+def texts_of(key: Sequence[str], row: Column, beside: Column) -> list[Column]:
+    """The texts of the key's columns: from the row, else from the key that stands beside it."""
+    return [F.coalesce(variants.text(row, name), variants.text(beside, name)) for name in key]
+
+
 def is_empty(record: Column) -> Column:
     """Whether it is a tombstone: a bare null, or a key or a schema around one."""
     value = variants.field(record, "value")

@@ -36,7 +36,8 @@ class OpenAIProvider:
 
     texts_per_task: Final = 256
 
-    def __init__(self, endpoint: Endpoint, *, batch_tokens: int = 2_048) -> None:
+    def __init__(self, endpoint: Endpoint, *, batch_tokens: int = 2_048, threads: int = 1) -> None:
+        """Takes `threads` as every provider does: requests at once are of the endpoint."""
         self._endpoint = endpoint
         self._batch_tokens = batch_tokens
         self._pace = _Pace(endpoint.requests_per_minute)
@@ -71,7 +72,9 @@ class OpenAIProvider:
         window = Chunking(self.window_tokens, 0)
         asked = [place for place, text in enumerate(texts) if text.strip()]
         heads = [window.head(texts[place], self.token_spans) for place in asked]
-        groups = by_token_budget([len(text) // 4 + 1 for text in heads], self._batch_tokens)
+        groups = by_token_budget(
+            [len(self.token_spans(text)) for text in heads], self._batch_tokens
+        )
         with ThreadPoolExecutor(self._endpoint.requests_at_once) as requests:
             made = requests.map(lambda group: self._ask([heads[one] for one in group]), groups)
             for group, found in zip(groups, made, strict=True):

@@ -113,14 +113,12 @@ class ProviderSpec:
 
 @cache
 def _loaded(spec: ProviderSpec) -> Provider:
-    options: dict[str, Any] = {"batch_tokens": spec.batch_tokens}
-    if spec.endpoint is not None:
-        options |= {"endpoint": spec.endpoint}
-    else:
-        options |= {"threads": spec.threads}
-    if spec.folder is not None:
-        options |= {"folder": spec.folder}
-    provider: Provider = _provider_class(spec.name)(**options)
+    own = {"endpoint": spec.endpoint, "folder": spec.folder}
+    provider: Provider = _provider_class(spec.name)(
+        batch_tokens=spec.batch_tokens,
+        threads=spec.threads,
+        **{name: value for name, value in own.items() if value is not None},
+    )
     return provider
 
 
