@@ -115,7 +115,8 @@ def test_run_prints_its_batches_as_json_for_scripts(freshet: Freshet, spark: Spa
         ("home =", "hoem =", 'unknown key "hoem" in [pipeline]: did you mean "home"?'),
         ("./landing", "./elsewhere", "landing.path is"),
         ('["id"]', '["uuid"]', "changes.key names uuid, but none of the first 1 records has that"),
-        ('"fake"', '"openai"', "embedding.provider is \"openai\", but must be 'minilm' or 'fake'"),
+        ('"fake"', '"gpt"', "embedding.provider is \"gpt\", but must be 'minilm'"),
+        ('"fake"', '"openai"', 'provider = "openai" needs model and dimension'),
     ],
 )
 def test_wrong_settings_are_one_sentence_and_create_nothing(

@@ -49,13 +49,8 @@ attributes = []                 # columns to filter by: "section", "price:double
 # chunk_overlap = 32
 
 [embedding]
-provider = "minilm"             # all-MiniLM-L6-v2 on the CPU
+provider = "minilm"             # all-MiniLM-L6-v2 on the CPU; or local, openai: docs/embedding.md
 # batch_tokens = 2048
-# provider = "local"            # … or a BERT-like model in a folder
-# folder = "models/bge-small-en-v1.5"
-# provider = "openai"           # … or any server that speaks OpenAI's /embeddings
-# model = "text-embedding-3-small"
-# dimension = 1536
 
 [index]
 # metric = "cosine"
