@@ -1,7 +1,7 @@
 # Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-debezium check format lock docs crash soak bench clean
+.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak bench bench-torch torch clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15
@@ -17,6 +17,9 @@ test: setup check  ## format, lint, types, layers and tests
 
 test-debezium: setup  ## Debezium's own engine on a real PostgreSQL, killed in the middle; SEED=… repeats one
 	$(BIN)/pytest -s -m debezium --timeout 900 tests/integration/test_debezium_live.py
+
+test-torch: torch  ## the provider sentence-transformers; installs PyTorch (several GB) into .venv
+	$(BIN)/pytest -m torch --timeout 900 tests/unit/test_sentence_models.py
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -40,12 +43,20 @@ BENCHMARKS := sink_vs_merge_insert table_growth append_growth sink_overhead land
 bench: setup  ## the sink and the source against their rivals
 	@for name in $(BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
+bench-torch: torch  ## the model against sentence-transformers; installs PyTorch into .venv
+	@$(BIN)/python benchmarks/embedding_rivals.py
+
+torch: setup
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet install --require-hashes --no-deps -r requirements-torch.lock
+
 docs: setup  ## write docs/settings.md and docs/cli.md anew
 	$(BIN)/python scripts/write_references.py
 
 lock: setup  ## resolve the dependencies anew
-	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra s3 --extra azure --extra dev --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --upgrade --quiet -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --extra sentence-transformers -c requirements.lock --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --no-header --upgrade --quiet -o requirements-torch.lock
 
 clean:  ## remove what was made here (not the cache of jars)
 	rm -rf .venv demo build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

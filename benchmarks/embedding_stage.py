@@ -1,7 +1,8 @@
 """The embedding inside Spark beside the model alone, and the pipeline beside the embedding alone.
 
-- `stage`: texts of about 30, 100 and 200 tokens, made into index rows by as many tasks as there are
-  cores, beside the model run in as many plain processes on the same texts;
+- `stage`: texts of about 30, 100 and 200 tokens, made into data files of an index by Spark's tasks
+  as in every batch (look up, cut, deal out, embed, write), beside the model run on the same texts
+  in as many plain processes as there are cores;
 - `pipeline`: records of about 100 tokens, from change files to the committed index, beside the
   model alone on the same texts. The session is started, and the model loaded once, before;
 - `mixed`: texts of 10 to 2,000 tokens and one of 200,000 beside what their tokens would cost the
@@ -18,18 +19,23 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from embedding_workers import MODEL, Stage, embed
+from embedding_texts import texts_of, words
+from embedding_workers import MODEL, embed
 from freshet import Pipeline
-from freshet.demo.corpus import collect
 from freshet.embedding import IndexRows
 from freshet.embedding.chunking import Chunking
 from freshet.settings import SparkSettings, from_values
+from freshet.sink.parts_executor import Sweep
+from freshet.sink.prepare_executor import Preparation
+from freshet.sink.preparing import Preparing
 from freshet.spark import start_session
+from freshet.stores.lance_tables import LanceTable
 from measuring import machine, median, scratch_folder, show_progress, timed_ms
 
 CORES = os.cpu_count() or 1
@@ -37,31 +43,34 @@ WINDOW = MODEL.describe().window_tokens
 ROWS = IndexRows(MODEL, Chunking(WINDOW, 32))
 
 
-def words() -> list[str]:
-    """Words of real texts, in their order."""
-    return [word for one in collect(5_000) for word in f"{one.title} {one.body}".split()]
-
-
-def texts_of(tokens: int, count: int, chooser: random.Random, source: list[str]) -> list[str]:
-    """Different texts of about so many tokens, each a stretch of the source and a number."""
-    spans = MODEL.load().token_spans
-    ratio = len(spans(" ".join(source[:2_000]))) / 2_000
-    length = max(int(tokens / ratio) - 1, 1)
-    starts = [chooser.randrange(len(source) - length) for _ in range(count)]
-    return [f"{at} {' '.join(source[start:][:length])}" for at, start in enumerate(starts)]
-
-
 def frame(spark: SparkSession, texts: Sequence[str], folder: Path) -> DataFrame:
-    """The texts as records, in a file, spread over the tasks."""
+    """The texts as records, in a file."""
     rows = [(f"k{at}", "1", text) for at, text in enumerate(texts)]
     made = spark.createDataFrame(rows, "key string, record_version string, text string")
     made.write.mode("overwrite").parquet(str(folder / "texts"))
-    return spark.read.parquet(str(folder / "texts")).repartition(CORES, "key")
+    return spark.read.parquet(str(folder / "texts"))
 
 
-def in_spark(records: DataFrame) -> Callable[[], object]:
-    made = records.mapInArrow(Stage(ROWS), "rows bigint")
-    return lambda: sum(row[0] for row in made.collect())
+def in_spark(records: DataFrame, folder: Path) -> Callable[[], object]:
+    """Step 3 of the commit protocol, for an index that is empty: everything but the commit."""
+    table = LanceTable.create(str(folder / "index.lance"), ROWS.schema, key="key")
+    task = Preparation(
+        uri=table.uri,
+        version=table.version,
+        tombstones_uri=f"{table.uri}_tombstones",
+        key="key",
+        record_version="record_version",
+        deleted=None,
+        builder=ROWS,
+        at=datetime.now(UTC),
+    )
+    preparing, sweep = Preparing("key"), Sweep(table.uri, table.version, ROWS.schema)
+
+    def prepare() -> None:
+        prepared = preparing.run(records, task, sweep)
+        assert prepared.counts.rows_in == prepared.counts.rows_upserted > 0
+
+    return prepare
 
 
 def alone(processes: ProcessPoolExecutor, texts: Sequence[str]) -> Callable[[], object]:
@@ -91,7 +100,7 @@ def show_stage(
     for tokens, count in ((30, 6_000), (100, 3_000), (200, 1_500)):
         texts = texts_of(tokens, int(count * scale), chooser, source)
         ours, rival = side_by_side(
-            rounds, in_spark(frame(spark, texts, folder)), alone(processes, texts)
+            rounds, in_spark(frame(spark, texts, folder), folder), alone(processes, texts)
         )
         ratios = [theirs / mine for mine, theirs in zip(ours, rival, strict=True)]
         rates = [1_000 * len(texts) / median(took) for took in (rival, ours)]
@@ -143,7 +152,7 @@ def show_mixed(
     texts = [f"{at} {text}" for at, text in enumerate(texts)]
     pieces = sorted(ROWS.cut(texts).texts, key=len)
     ours, rival = side_by_side(
-        rounds, in_spark(frame(spark, texts, folder)), alone(processes, pieces)
+        rounds, in_spark(frame(spark, texts, folder), folder), alone(processes, pieces)
     )
     ratios = [mine / theirs for mine, theirs in zip(ours, rival, strict=True)]
     print(f"\n{len(texts):,} texts of 10 to 2,000 tokens and one of {longest:,}: "

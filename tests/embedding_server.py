@@ -12,6 +12,8 @@ from freshet.embedding.fake import FakeProvider
 
 MODEL = "words"
 DIMENSION = FakeProvider.dimension
+POISON = "unspeakable"
+"""A request with a text that holds this word is refused."""
 HANGS_S = 3.0
 """How long a request that hangs is left without an answer."""
 
@@ -27,6 +29,9 @@ class EmbeddingServer(ThreadingHTTPServer):
         self.answered: list[str] = []
         self.requests = 0
         self.keys: set[str | None] = set()
+        self.used_tokens: int | None = None
+        """What each answer says that it used."""
+        self.refused_word: str | None = POISON
         self.lock = threading.Lock()
         self.released = threading.Event()
         self.connections: list[socket.socket] = []
@@ -40,6 +45,9 @@ class EmbeddingServer(ThreadingHTTPServer):
         """The section `[embedding]` that names it."""
         named = {"provider": "openai", "model": MODEL, "dimension": DIMENSION}
         return named | {"url": self.url, "api_key_env": ""}
+
+    def refuses(self, texts: list[str]) -> bool:
+        return self.refused_word is not None and any(self.refused_word in one for one in texts)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that went away are part of the tests."""
@@ -67,8 +75,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif trouble == "garbage":
             self._answer(200, {"data": "none"})
+        elif trouble == "nan":
+            self._answer(200, {"data": [{"index": 0, "embedding": [float("nan")] * DIMENSION}]})
         elif trouble is not None:
             self._answer(int(trouble), {"error": "as the test wants it"})
+        elif self.server.refuses(wanted["input"]):
+            self._answer(400, {"error": "an input cannot be embedded"})
         else:
             self._embed(wanted)
 
@@ -81,7 +93,9 @@ class _Handler(BaseHTTPRequestHandler):
         data = [
             {"index": place, "embedding": vector.tolist()} for place, vector in enumerate(vectors)
         ]
-        self._answer(200, {"data": data[::-1]})
+        used = self.server.used_tokens
+        usage = {} if used is None else {"usage": {"total_tokens": used}}
+        self._answer(200, {"data": data[::-1]} | usage)
 
     def _answer(self, status: int, body: dict[str, Any]) -> None:
         sent = json.dumps(body).encode()

@@ -4,6 +4,7 @@
     ├── SettingsError              the settings, or what they say of the data, are wrong
     ├── SetupError                 the machine lacks something: Java, jars, model weights
     ├── TableMissingError          a table that should be there has not been made yet
+    ├── ProfileError               there is nothing to profile
     ├── SearchError                the question cannot be asked of this index
     ├── ModelMismatchError         the index was built with another model or other chunks
     ├── SchemaMismatchError        the table's columns do not fit what is to be written
@@ -11,7 +12,8 @@
     │   └── SchemaChangedError     the records have a new column or type, and that is to stop
     ├── RebuildActiveError         another rebuild of the index is under way
     ├── IndexRebuiltError          the index was rebuilt while a run was writing it
-    ├── EmbeddingError             the server of the model does not give vectors
+    ├── EmbeddingError             the model, or the server of it, does not give vectors
+    ├── TextRefusedError           a model cannot take a text, and never will
     ├── StoreError                 a storage call failed
     │   ├── VersionMissingError    a version of a table was cleaned away
     │   └── CommitConflictError    another commit came first: reopen and try again (retryable)
@@ -56,6 +58,10 @@ class TableMissingError(FreshetError):
         self.what = what
         self.uri = uri
         super().__init__(f"there is no {what} at {uri} yet: start with `freshet run --once`")
+
+
+class ProfileError(FreshetError):
+    """There is nothing to profile; the sentence says what is missing."""
 
 
 class SearchError(FreshetError):
@@ -132,7 +138,10 @@ class SchemaChangedError(SchemaError):
 
 
 class EmbeddingError(FreshetError):
-    """The server of the model does not give vectors; the batch is not written, and can be again."""
+    """A model does not give vectors; the batch is not written, and can be again.
+
+    `url` is where the model is served, or a name of it.
+    """
 
     def __init__(self, url: str, problem: str) -> None:
         self.url = url
@@ -141,6 +150,18 @@ class EmbeddingError(FreshetError):
 
     def __reduce__(self) -> tuple[type["EmbeddingError"], tuple[str, str]]:
         return EmbeddingError, (self.url, self.problem)
+
+
+class TextRefusedError(FreshetError):
+    """A model cannot take a text, and never will; others of the same call may be fine."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        self.url = url
+        self.problem = problem
+        super().__init__(f"{url} {problem}")
+
+    def __reduce__(self) -> tuple[type["TextRefusedError"], tuple[str, str]]:
+        return TextRefusedError, (self.url, self.problem)
 
 
 class StoreError(FreshetError):

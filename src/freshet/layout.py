@@ -61,6 +61,11 @@ class Home:
         return self._at("index", f"{self.name}_rebuild.lance")
 
     @property
+    def vectors(self) -> str:
+        """The folder of the vectors that models have made, a table each (Lance)."""
+        return self._at("vectors")
+
+    @property
     def gold(self) -> str:
         """The latest version of every record, if asked for (Delta)."""
         return self._at("gold")

@@ -5,7 +5,7 @@ ship to the executors, so everything here is picklable and imports little.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -17,12 +17,14 @@ MODEL_KEY: Final = "freshet.model"
 
 @dataclass(frozen=True)
 class BuiltRows:
-    """Rows ready to be written, and what it took to make them."""
+    """Rows ready to be written, rows that wait for more, and what it took to make them."""
 
     rows: pa.Table
     reused: int = 0
     embedded: int = 0
     embed_s: float = 0.0
+    waiting: Mapping[int, pa.Table] = field(default_factory=dict)
+    """Rows that are to be finished elsewhere, by the number of the task that does it."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,27 @@ class RowBuilder(Protocol):
         """What the table must remember of how its rows were made; checked at every start."""
         ...
 
+    @property
+    def has_heavy_rows(self) -> bool:
+        """Whether `build` may leave rows to `finish`, because they take long."""
+        ...
+
     def build(
-        self, records: pa.Table, current: CurrentRows, at: datetime, *, is_alone: bool = False
+        self,
+        records: pa.Table,
+        current: CurrentRows,
+        at: datetime,
+        *,
+        is_alone: bool = False,
+        tasks: int | None = None,
     ) -> BuiltRows | None:
         """The rows of these records as of a moment; several rows of one key stand together.
 
+        With a number of `tasks`, heavy rows wait, dealt out to so many tasks by what they weigh.
         None, and nothing done, if one task alone would take much longer than several.
         """
+        ...
+
+    def finish(self, waiting: pa.Table) -> BuiltRows:
+        """The rows that `build` left waiting."""
         ...

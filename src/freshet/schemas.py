@@ -176,6 +176,10 @@ JSON_KINDS: Mapping[str, str | None] = {
 }
 """The types of JSON values: Spark's names → ours."""
 
+CHUNK_START = "chunk_start"
+"""The index column that says where in its record's text a piece begins, in characters."""
+EMBEDDING_ERROR = "embedding_error"
+"""The index column that says why a row lacks a vector that it should have."""
 RESCUED = "rescued"
 """The index column of values that are not of their attribute's type."""
 IMAGE = "row_image"
@@ -185,8 +189,8 @@ FILLED = "row_filled"
 """The index column that says which of those values come from which earlier event."""
 IMAGES = (IMAGE, FILLED)
 INDEX_COLUMNS = (
-    *("key", "chunk", "text", "vector", "record_version", "content_hash", "updated_at"),
-    *IMAGES,
+    *("key", "chunk", CHUNK_START, "text", "vector", "record_version", "content_hash"),
+    *("updated_at", EMBEDDING_ERROR, *IMAGES),
 )
 ALL_ATTRIBUTES = "*"
 ATTRIBUTES_KEY = "freshet.attributes"
@@ -215,6 +219,7 @@ def index(
         [
             pa.field("key", pa.string(), nullable=False),
             pa.field("chunk", pa.int32(), nullable=False),
+            pa.field(CHUNK_START, pa.int32()),
             pa.field("text", pa.string()),
             pa.field("vector", pa.list_(pa.float32(), dimension)),
             *(pa.field(name, kind) for name, kind in (*further, *hashes)),
@@ -222,6 +227,7 @@ def index(
             pa.field("record_version", pa.string(), nullable=False),
             pa.field("content_hash", pa.string()),
             pa.field("updated_at", UTC_TIME),
+            pa.field(EMBEDDING_ERROR, pa.string()),
             *images,
         ]
     )

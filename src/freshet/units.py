@@ -1,5 +1,6 @@
 """Durations and sizes as people write them: `"10 seconds"`, `"256 MB"`."""
 
+import math
 import re
 from typing import Final
 
@@ -11,6 +12,9 @@ _BYTES: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 DURATION: Final = rf"^[0-9]+ ({'|'.join(_SECONDS)})s?$"
 SIZE: Final = rf"^[1-9][0-9]* ?({'|'.join(_BYTES)})$"
 
+_ROUND_S: Final = ((10, 1), (60, 5), (300, 30), (3_600, 60), (math.inf, 600))
+"""Up to so many seconds, durations that are chosen are multiples of so many."""
+
 
 def seconds_of(text: str) -> float:
     """A duration in seconds."""
@@ -18,6 +22,29 @@ def seconds_of(text: str) -> float:
     if found is None:
         raise SettingsError(f'"{text}" is not a duration such as "10 seconds"')
     return int(text.split(maxsplit=1)[0]) * _SECONDS[found.group(1)]
+
+
+def duration_of(seconds: float) -> str:
+    """The shortest duration of a round number that is not shorter; at least a second."""
+    step = next(step for limit, step in _ROUND_S if seconds <= limit)
+    whole = max(step, math.ceil(seconds / step) * step)
+    for unit in ("hour", "minute"):
+        size = int(_SECONDS[unit])
+        if whole % size == 0:
+            return _spelled(whole // size, unit)
+    return _spelled(whole, "second")
+
+
+def round_down(count: float) -> int:
+    """A count with two digits that matter, not above what is given."""
+    if count < 100:
+        return math.floor(count)
+    step = 10 ** (len(str(math.floor(count))) - 2)
+    return int(count // step * step)
+
+
+def _spelled(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
 
 
 def bytes_of(text: str) -> int:

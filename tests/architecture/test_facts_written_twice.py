@@ -66,10 +66,9 @@ def test_choices_in_the_settings_are_those_of_the_stages() -> None:
         from freshet.embedding import ProviderSpec
         from freshet.embedding.minilm import model_folder
 
-        told = {"model": "m", "dimension": 8, "folder": str(model_folder())}
-        assert (
-            ProviderSpec.of(EmbeddingSettings(provider=provider, **told)).describe().dimension > 0
-        )
+        told = {"model": "m", "dimension": 8, "folder": str(model_folder()), "function": "f"}
+        spec = ProviderSpec.of(EmbeddingSettings(provider=provider, **told))
+        assert spec.load().texts_per_task > 0
 
 
 def test_the_options_of_the_source_are_the_settings_of_the_landing_zone() -> None:

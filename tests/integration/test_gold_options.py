@@ -146,7 +146,9 @@ def test_a_record_has_further_vectors_that_are_made_once_and_can_be_searched(
     assert [hit.key for hit in only] == ["d"]
     with pytest.raises(SearchError, match='no vector "titel"; it has vector, both, title_vector'):
         pipeline.search("x", vector="titel")
-    with pytest.raises(SearchError, match=r"columns are key, chunk, text, title_vector_hash"):
+    with pytest.raises(
+        SearchError, match=r"columns are key, chunk, chunk_start, text, title_vector_hash"
+    ):
         pipeline.search("x", where="nonsense = 1")
 
     land(tmp_path, "2.json", record("a", 2, "red apples", "new", tag="fruit", section="s"))

@@ -72,12 +72,14 @@ def test_the_index_opens_in_lancedb_with_the_columns_that_are_promised(
     assert table.schema.names == [
         "key",
         "chunk",
+        "chunk_start",
         "text",
         "vector",
         "section",
         "record_version",
         "content_hash",
         "updated_at",
+        "embedding_error",
     ]
     assert table.schema.metadata[b"freshet.model"] == b"fake/words-32"
     assert lance.dataset(str(tmp_path / "home/index/docs.lance")).has_stable_row_ids
@@ -188,6 +190,7 @@ def test_status_tells_files_events_index_and_the_last_batch(
         "fragments": 1,
         "unindexed_rows": 2,
         "held": 0,
+        "refused": 0,
     }
     assert status["last_batch"]["status"] == "committed"
     assert status["last_batch"]["rows_in"] == 2

@@ -103,6 +103,14 @@ def test_pooling_that_is_not_known_is_refused(folder: Path) -> None:
         load(folder)
 
 
+def test_a_module_that_is_not_known_is_refused(folder: Path) -> None:
+    modules = json.loads((folder / "modules.json").read_text())
+    dense = {"path": "3_Dense", "type": "sentence_transformers.models.Dense"}
+    (folder / "modules.json").write_text(json.dumps([*modules, dense]))
+    with pytest.raises(SetupError, match=r"has a sentence_transformers\.models\.Dense"):
+        load(folder)
+
+
 def test_the_settings_need_a_folder_and_find_it_beside_the_file(tmp_path: Path) -> None:
     values: dict[str, Any] = {
         "pipeline": {"name": "docs", "home": "h"},

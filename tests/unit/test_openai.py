@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedding_server import DIMENSION, MODEL, EmbeddingServer, serving
+from embedding_server import DIMENSION, MODEL, POISON, EmbeddingServer, serving
 from freshet.embedding import Provider, ProviderSpec
+from freshet.embedding.attempts import embed_all
 from freshet.embedding.fake import FakeProvider
-from freshet.errors import EmbeddingError, SettingsError, SetupError
+from freshet.errors import EmbeddingError, SettingsError, SetupError, TextRefusedError
 from freshet.settings import EmbeddingSettings, from_values
 
 TEXTS = [f"text number {number} of some words" for number in range(100)]
@@ -48,10 +49,11 @@ def test_what_passes_is_tried_again(server: EmbeddingServer, trouble: str) -> No
     ("trouble", "times", "said"),
     [
         ("500", 3, "answers 500: .*as the test wants it"),
-        ("400", 1, "answers 400: .*as the test wants it"),
+        ("404", 1, "answers 404: .*as the test wants it"),
         ("401", 1, "refuses the key"),
         ("drop", 3, "does not answer"),
         ("garbage", 1, "no list of embeddings"),
+        ("nan", 1, "numbers that are not finite"),
     ],
 )
 def test_what_stays_is_an_error_that_says_what_the_server_did(
@@ -63,6 +65,53 @@ def test_what_stays_is_an_error_that_says_what_the_server_did(
     assert server.requests == times
     # It must reach the driver whole.
     assert str(copy.copy(caught.value)) == str(caught.value)
+
+
+@pytest.mark.parametrize(("status", "times"), [("400", 1), ("413", 3), ("422", 1)])
+def test_what_is_the_texts_fault_is_told_apart(
+    server: EmbeddingServer, status: str, times: int
+) -> None:
+    """413 is tried again if the server says when, as here: it may have been too much at once."""
+    server.troubles = [status] * times
+    with pytest.raises(TextRefusedError, match=f"answers {status}: .*as the test") as caught:
+        provider(server, retries=2).embed(["a text"])
+    assert server.requests == times
+    assert str(copy.copy(caught.value)) == str(caught.value)
+
+
+def test_the_text_that_the_server_refuses_is_found_among_many(server: EmbeddingServer) -> None:
+    texts = [*TEXTS[:70], f"some {POISON} words", *TEXTS[70:]]
+    found = embed_all(provider(server), texts)
+    assert list(found.refused) == [70]
+    assert "answers 400" in found.refused[70]
+    assert not found.vectors[70].any()
+    others = np.delete(found.vectors, 70, axis=0)
+    assert np.allclose(others, FakeProvider().embed(TEXTS), atol=1e-6)
+
+
+def test_a_server_that_refuses_every_text_is_an_outage(server: EmbeddingServer) -> None:
+    server.troubles = ["400"] * 100
+    with pytest.raises(EmbeddingError, match=r"takes no text.*answers 400"):
+        embed_all(provider(server), TEXTS[:4])
+
+
+def test_half_a_character_is_sent_as_a_replacement(server: EmbeddingServer) -> None:
+    provider(server).embed(["\ud800abc"])
+    assert server.answered == ["\ufffdabc"]
+
+
+@pytest.mark.parametrize(("used", "requests"), [(None, 2), (90, 1), (20, 4)])
+def test_tokens_beyond_the_allowance_are_not_asked_for(
+    server: EmbeddingServer, used: int | None, requests: int
+) -> None:
+    """The server's own count decides what is left; a request is estimated, here at 40 tokens."""
+    server.used_tokens = used
+    limited = provider(server, max_tokens_per_hour=100)
+    for _ in range(requests):
+        limited.embed(["word " * 40])
+    with pytest.raises(EmbeddingError, match="max_tokens_per_hour = 100 would be passed"):
+        limited.embed(["word " * 40])
+    assert server.requests == requests
 
 
 def test_a_dead_server_is_named(server: EmbeddingServer) -> None:

@@ -1,9 +1,11 @@
 """`freshet quarantine`: records that could not be understood, and how they get another chance."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,11 +39,24 @@ def list_(
     found = (
         record for record in pipeline.quarantined() if reason is None or reason in record.error
     )
+    refused = [one for one in pipeline.refused() if reason is None or reason in one.error]
     if json:
-        output.as_json([asdict(record) for record in islice(found, limit)])
+        both = chain(map(asdict, found), map(asdict, refused))
+        output.as_json(list(islice(both, limit)))
         return
-    records = list(islice(found, limit))
     kinds = reasons(pipeline.quarantined())
+    _show_records(list(islice(found, limit)), kinds)
+    _show_refused(refused, limit)
+    if kinds:
+        output.say(
+            f"{output.number(kinds.total())} records. Mend the files or the settings, then "
+            "`freshet quarantine retry`"
+        )
+    elif not refused:
+        output.say("nothing is in quarantine")
+
+
+def _show_records(records: Sequence[Any], kinds: Counter[str]) -> None:
     output.table(
         None,
         {"records": "right", "kind of reason": "left"},
@@ -60,11 +75,27 @@ def list_(
             for record in records
         ],
     )
+
+
+def _show_refused(refused: Sequence[Any], limit: int) -> None:
+    if not refused:
+        return
+    output.table(
+        None,
+        {"key": "left", "piece": "right", "reason": "left", "text": "left"},
+        [
+            [
+                output.clipped(one.key, 40),
+                output.number(one.chunk),
+                output.clipped(one.error, 60),
+                output.clipped(one.text, 40),
+            ]
+            for one in refused[:limit]
+        ],
+    )
     output.say(
-        f"{output.number(kinds.total())} records. Mend the files or the settings, then "
-        "`freshet quarantine retry`"
-        if kinds
-        else "nothing is in quarantine"
+        f"{output.number(len(refused))} pieces of text are in the index without a vector, as the "
+        "model does not take them. Mend its settings, then `freshet quarantine retry`"
     )
 
 
@@ -78,14 +109,23 @@ def retry(
 ) -> None:
     """Read files again that have records in quarantine, once they or the settings are mended.
 
-    The next batch reads them. Their records keep their place in the order of arrival.
+    The next batch reads them. Their records keep their place in the order of arrival. Without files
+    named, texts that the model did not take are given to it once more, at once.
     """
     from freshet.pipeline import Pipeline  # noqa: PLC0415 - Spark and Lance load slowly
 
-    asked = Pipeline(settings_of(config)).retry(str(file.absolute()) for file in files or ())
+    pipeline = Pipeline(settings_of(config))
+    asked = pipeline.retry(str(file.absolute()) for file in files or ())
+    embedded = 0 if files else pipeline.retry_refused()
     if json:
         output.as_json(asked)
         return
+    if embedded:
+        left = sum(1 for _ in pipeline.refused())
+        output.say(
+            f"{output.number(embedded)} records were embedded anew; {output.number(left)} pieces "
+            "are still refused"
+        )
     for path in asked:
         output.say(output.clipped_left(path, 200))
     output.say(
@@ -93,4 +133,6 @@ def retry(
         "`freshet run` does it"
         if asked
         else "no file in quarantine is there to be read again"
+        if not embedded
+        else "`freshet quarantine list` shows what is left"
     )

@@ -59,9 +59,8 @@ class RunDisplay:
         """A function that updates the spinner with what the queries say of themselves."""
 
         def tick(queries: list[Any]) -> None:
-            said = [f"{query.name}: {query.status['message'].lower()}" for query in queries]
             if status is not None:
-                status.update(" · ".join(said))
+                status.update(" · ".join(f"{query.name}: {_doing(query)}" for query in queries))
 
         return tick
 
@@ -70,6 +69,19 @@ class RunDisplay:
         if not self._as_json:
             batches = "1 batch" if self._batches == 1 else f"{self._batches} batches"
             output.say(f"{batches}, {output.number(self._rows)} events indexed")
+
+
+def _doing(query: Any) -> str:
+    """What a query is at: the tasks of a stage while it works, else what it says itself."""
+    from freshet.pipeline.progress import stage_of  # noqa: PLC0415 - Spark loads slowly
+
+    said = query.status
+    stage = stage_of(query) if said["isTriggerActive"] else None
+    if stage is None:
+        return str(said["message"]).lower()
+    batch = "" if stage.batch_id is None else f"batch {stage.batch_id}, "
+    doing = "embedding " if stage.is_embedding else ""
+    return f"{batch}{doing}{stage.done} of {stage.total} tasks"
 
 
 def batch_line(report: Any) -> str:

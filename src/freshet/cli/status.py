@@ -38,7 +38,9 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
             "last batch": _last_batch(found.last_batch),
         }
         | ({"held back": _held(found.index.held)} if found.index.held else {})
+        | ({"refused": _refused(found.index.refused)} if found.index.refused else {})
         | ({} if found.rebuild is None else {"rebuild": _rebuild(found.rebuild)})
+        | ({} if found.short_trigger is None else {"trigger": found.short_trigger.sentence})
     )
 
 
@@ -52,6 +54,13 @@ def _last_batch(row: object) -> str:
         f"{line}: {output.number(row['rows_in'])} events in {output.seconds(row['total_s'])}, "
         f"{output.number(row['rows_embedded'])} embedded, "
         f"{output.number(row['rows_reused'])} reused"
+    )
+
+
+def _refused(rows: int) -> str:
+    return (
+        f"{output.number(rows)} pieces of text are in the index without a vector: "
+        "`freshet quarantine list` says why"
     )
 
 

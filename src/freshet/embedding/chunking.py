@@ -13,7 +13,7 @@ from typing import Final
 
 Span = tuple[int, int]
 
-BOUNDS: Final = "paragraphs, sentences, words"
+BOUNDS: Final = "paragraphs, sentences, words; starts kept"
 """Where texts are cut, for an index to remember: other cuts are other pieces."""
 
 _PARAGRAPH: Final = 3
@@ -38,19 +38,20 @@ class Chunking:
     tokens: int
     overlap: int
 
-    def cut(self, text: str, token_spans: Callable[[str], Sequence[Span]]) -> list[str]:
-        """The pieces of a text, in order; a short text is one piece, unchanged.
+    def spans(self, text: str, token_spans: Callable[[str], Sequence[Span]]) -> list[Span]:
+        """Where the pieces of a text begin and end; a short text is one piece, unchanged.
 
         A token is at least one character, so short texts are recognised without counting.
         """
-        if len(text) <= self.tokens:
-            return [text]
-        spans = token_spans(text)
-        if len(spans) <= self.tokens:
-            return [text]
-        places = _Places(text, spans)
-        windows = _windows(places, self.tokens, self.overlap)
-        return [text[spans[first][0] : spans[last - 1][1]] for first, last in windows]
+        tokens = () if len(text) <= self.tokens else token_spans(text)
+        if len(tokens) <= self.tokens:
+            return [(0, len(text))]
+        windows = _windows(_Places(text, tokens), self.tokens, self.overlap)
+        return [(tokens[first][0], tokens[last - 1][1]) for first, last in windows]
+
+    def cut(self, text: str, token_spans: Callable[[str], Sequence[Span]]) -> list[str]:
+        """The pieces of a text, in order."""
+        return [text[start:end] for start, end in self.spans(text, token_spans)]
 
     def head(self, text: str, token_spans: Callable[[str], Sequence[Span]]) -> str:
         """As much of a text as fits into one piece, up to the end of a word."""

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from freshet.embedding import surrogates
 from freshet.embedding.provider import Span, Vectors
 
 _WORD: Final = re.compile(r"\S+")
@@ -21,9 +22,12 @@ class FakeProvider:
     model_id: Final = "fake/words-32"
     dimension: Final = 32
     window_tokens: Final = 64
+    is_deterministic: Final = True
     texts_per_task: Final = 10_000
 
-    def __init__(self, *, batch_tokens: int = 2_048, threads: int = 1) -> None:
+    def __init__(
+        self, *, batch_tokens: int = 2_048, threads: int = 1, precision: str = "auto"
+    ) -> None:
         """Takes what every provider takes, and needs none of it."""
 
     @staticmethod
@@ -46,5 +50,6 @@ class FakeProvider:
 
 
 def _direction(word: str, dimension: int) -> Vectors:
-    seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
+    encoded = surrogates.replaced(word).encode()
+    seed = int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "big")
     return np.random.default_rng(seed).standard_normal(dimension, np.float32)

@@ -2,30 +2,29 @@
 
 A request that fails for a passing reason is made again, by urllib3's rules. When that does not
 help, the task fails, and with it the batch: nothing of it is written, and Spark tries it again.
+A request that the server refuses for its texts is an error of another kind: `TextRefusedError`.
 """
 
 import os
 import re
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cached_property
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 import urllib3
 
-from freshet.embedding.batching import by_token_budget
-from freshet.embedding.chunking import Chunking
-from freshet.embedding.provider import Endpoint, Span, Vectors
-from freshet.errors import EmbeddingError, SetupError
+from freshet.embedding import estimates
+from freshet.embedding.estimates import Request
+from freshet.embedding.limits import Allowance, Pace
+from freshet.embedding.origins import Endpoint
+from freshet.embedding.provider import Span, Vectors
+from freshet.errors import EmbeddingError, SetupError, TextRefusedError
 
-# Without the model's own tokenizer: four characters, as OpenAI counts English.
-_TOKEN: Final = re.compile(r"\S{1,4}")
 _PASSING: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-_REFUSED: Final = frozenset({401, 403})
+_REFUSES_KEY: Final = frozenset({401, 403})
+_REFUSES_TEXTS: Final = frozenset({400, 413, 422})
 _LONGEST_PAUSE_S: Final = 60
 _SHORTENS: Final = "text-embedding-3"
 """Models of which a shorter vector can be asked."""
@@ -34,13 +33,22 @@ _SHORTENS: Final = "text-embedding-3"
 class OpenAIProvider:
     """One instance serves one task; its requests run in threads."""
 
+    is_deterministic: Final = False
     texts_per_task: Final = 256
 
-    def __init__(self, endpoint: Endpoint, *, batch_tokens: int = 2_048, threads: int = 1) -> None:
-        """Takes `threads` as every provider does: requests at once are of the endpoint."""
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        batch_tokens: int = 2_048,
+        threads: int = 1,
+        precision: str = "auto",
+    ) -> None:
+        """Takes what every provider takes: threads and precision are the server's own."""
         self._endpoint = endpoint
         self._batch_tokens = batch_tokens
-        self._pace = _Pace(endpoint.requests_per_minute)
+        self._pace = Pace(endpoint.requests_per_minute)
+        self._allowance = Allowance(endpoint.max_tokens_per_hour)
 
     @property
     def model_id(self) -> str:
@@ -63,55 +71,58 @@ class OpenAIProvider:
 
     def token_spans(self, text: str) -> Sequence[Span]:
         """An estimate: pieces of four characters."""
-        return [found.span() for found in _TOKEN.finditer(text)]
+        return estimates.token_spans(text)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One vector a text, as the server gives it; a blank text points along the first axis."""
-        vectors = np.zeros((len(texts), self.dimension), np.float32)
-        vectors[:, 0] = 1.0
-        window = Chunking(self.window_tokens, 0)
-        asked = [place for place, text in enumerate(texts) if text.strip()]
-        heads = [window.head(texts[place], self.token_spans) for place in asked]
-        groups = by_token_budget(
-            [len(self.token_spans(text)) for text in heads], self._batch_tokens
-        )
-        with ThreadPoolExecutor(self._endpoint.requests_at_once) as requests:
-            made = requests.map(lambda group: self._ask([heads[one] for one in group]), groups)
-            for group, found in zip(groups, made, strict=True):
-                vectors[[asked[one] for one in group]] = found
+        vectors = estimates.blank_vectors(len(texts), self.dimension)
+        asked = list(estimates.requests_for(texts, self.window_tokens, self._batch_tokens))
+        with ThreadPoolExecutor(self._endpoint.requests_at_once) as threads:
+            for request, found in zip(asked, threads.map(self._ask, asked), strict=True):
+                vectors[list(request.places)] = found
         return vectors
 
-    def _ask(self, texts: Sequence[str]) -> Vectors:
+    def _ask(self, request: Request) -> Vectors:
+        url = f"{self._endpoint.url.rstrip('/')}/embeddings"
+        if not self._allowance.has_room_for(request.tokens):
+            raise EmbeddingError(
+                url,
+                f"is not asked: embedding.max_tokens_per_hour = {self._allowance.tokens} would be "
+                "passed. Make it larger, or wait: the next `freshet run` begins with this batch",
+            )
         self._pace.wait()
+        answer = self._answer(url, request.texts)
+        vectors, used = _read(url, answer)
+        self._allowance.correct(0 if used is None else used - request.tokens)
+        self._check(url, vectors, len(request.texts))
+        return vectors
+
+    def _answer(self, url: str, texts: Sequence[str]) -> urllib3.BaseHTTPResponse:
         wanted: dict[str, Any] = {"model": self._endpoint.model, "input": list(texts)}
         if self._endpoint.model.startswith(_SHORTENS):
             wanted["dimensions"] = self.dimension
-        url = f"{self._endpoint.url.rstrip('/')}/embeddings"
         try:
             answer = self._pool.request("POST", url, json=wanted, headers=self._headers)
         except urllib3.exceptions.HTTPError as error:
             raise EmbeddingError(url, f"does not answer: {_reason(error)}") from None
-        if answer.status in _REFUSED:
+        if answer.status in _REFUSES_KEY:
             name = self._endpoint.api_key_env or "(none)"
             raise EmbeddingError(url, f"refuses the key in {name} ({answer.status})")
         if answer.status != 200:
             said = answer.data[:200].decode("utf-8", "replace")
-            raise EmbeddingError(url, f"answers {answer.status}: {said}")
-        return self._vectors(url, answer, len(texts))
+            kind = TextRefusedError if answer.status in _REFUSES_TEXTS else EmbeddingError
+            raise kind(url, f"answers {answer.status}: {said}")
+        return answer
 
-    def _vectors(self, url: str, answer: urllib3.BaseHTTPResponse, count: int) -> Vectors:
-        try:
-            data = sorted(answer.json()["data"], key=lambda one: one["index"])
-            vectors = np.array([one["embedding"] for one in data], np.float32)
-        except (KeyError, TypeError, ValueError) as error:
-            raise EmbeddingError(url, f"gives what is no list of embeddings: {error}") from None
-        if vectors.shape != (count, self.dimension) or not np.isfinite(vectors).all():
+    def _check(self, url: str, vectors: Vectors, count: int) -> None:
+        if vectors.shape != (count, self.dimension):
             raise EmbeddingError(
                 url,
                 f"gives vectors of the shape {vectors.shape} for {count} texts, but "
                 f"embedding.dimension is {self.dimension}",
             )
-        return vectors
+        if not np.isfinite(vectors).all():
+            raise EmbeddingError(url, "gives vectors with numbers that are not finite")
 
     @cached_property
     def _headers(self) -> dict[str, str]:
@@ -137,23 +148,16 @@ class OpenAIProvider:
         )
 
 
-@dataclass
-class _Pace:
-    """Keeps requests apart by at least their share of a minute."""
-
-    per_minute: int | None
-    _next: float = 0.0
-    _lock: Lock = field(default_factory=Lock)
-
-    def wait(self) -> None:
-        """Returns when the next request may be made."""
-        if self.per_minute is None:
-            return
-        with self._lock:
-            now = time.monotonic()
-            self._next = max(self._next, now) + 60 / self.per_minute
-            pause = self._next - 60 / self.per_minute - now
-        time.sleep(max(pause, 0))
+def _read(url: str, answer: urllib3.BaseHTTPResponse) -> tuple[Vectors, int | None]:
+    """The vectors of an answer, and how many tokens the server says it took."""
+    try:
+        told = answer.json()
+        data = sorted(told["data"], key=lambda one: one["index"])
+        vectors = np.array([one["embedding"] for one in data], np.float32)
+    except (KeyError, TypeError, ValueError) as error:
+        raise EmbeddingError(url, f"gives what is no list of embeddings: {error}") from None
+    used = (told.get("usage") or {}).get("total_tokens")
+    return vectors, used if isinstance(used, int) else None
 
 
 def _key(endpoint: Endpoint) -> str | None:

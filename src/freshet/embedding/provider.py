@@ -3,17 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from freshet.embedding.origins import Origin, origin_of
 from freshet.errors import SettingsError
 from freshet.settings import EmbeddingSettings
-from freshet.units import seconds_of
 
 Vectors = NDArray[np.float32]
 Span = tuple[int, int]
+
+_CLASSES: Final = {
+    "minilm": ("minilm", "MiniLM"),
+    "local": ("local", "LocalModel"),
+    "openai": ("openai", "OpenAIProvider"),
+    "sentence-transformers": ("sentence_models", "SentenceModel"),
+    "lancedb": ("lancedb_functions", "LanceDBFunction"),
+    "fake": ("fake", "FakeProvider"),
+}
+"""The module and the class of each provider."""
 
 
 class Provider(Protocol):
@@ -35,6 +46,15 @@ class Provider(Protocol):
         ...
 
     @property
+    def is_deterministic(self) -> bool:
+        """Whether it is known that a text always gets the same vector, up to rounding.
+
+        Rounding is of the precision that the model runs in: how texts are grouped and which CPU or
+        GPU it is may change the last digits of it.
+        """
+        ...
+
+    @property
     def texts_per_task(self) -> int:
         """How many texts take about as long as starting another task for them would."""
         ...
@@ -44,40 +64,12 @@ class Provider(Protocol):
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One vector a text, in the order of the texts; a longer text is cut off."""
+        """One vector a text, in the order of the texts; a longer text is cut off.
+
+        Raises `TextRefusedError` if the texts are to blame, `EmbeddingError` in an outage, and
+        whatever the model's library raises; see `attempts.embed_all`.
+        """
         ...
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where a model is served, and how it is asked; see the settings of the same names."""
-
-    url: str
-    model: str
-    dimension: int
-    window_tokens: int
-    api_key_env: str
-    requests_at_once: int
-    requests_per_minute: int | None
-    timeout_s: float
-    retries: int
-
-    @classmethod
-    def of(cls, settings: EmbeddingSettings) -> "Endpoint | None":
-        """The endpoint that the settings name; None if the model is not served."""
-        if settings.model is None or settings.dimension is None:
-            return None
-        return cls(
-            settings.url,
-            settings.model,
-            settings.dimension,
-            settings.window_tokens,
-            settings.api_key_env,
-            settings.requests_at_once,
-            settings.requests_per_minute,
-            seconds_of(settings.timeout),
-            settings.retries,
-        )
 
 
 @dataclass(frozen=True)
@@ -87,24 +79,32 @@ class ProviderSpec:
     name: str
     batch_tokens: int = 2_048
     threads: int = 1
-    endpoint: Endpoint | None = None
-    folder: str | None = None
+    precision: str = "auto"
+    origin: Origin | None = None
 
     @classmethod
     def of(cls, settings: EmbeddingSettings, threads: int = 1) -> "ProviderSpec":
         """The spec that the settings name."""
-        served = Endpoint.of(settings) if settings.provider == "openai" else None
-        folder = settings.folder if settings.provider == "local" else None
-        return cls(settings.provider, settings.batch_tokens, threads, served, folder)
+        return cls(
+            settings.provider,
+            settings.batch_tokens,
+            threads,
+            settings.precision,
+            origin_of(settings),
+        )
 
     def load(self) -> Provider:
         """The provider, loaded once per process."""
         return _loaded(self)
 
+    @staticmethod
+    def forget_loaded() -> None:
+        """Lets go of all providers that this process has loaded."""
+        _loaded.cache_clear()
+
     def describe(self) -> Any:
-        """What knows id, dimension and window, without the model's weights."""
-        is_known = self.endpoint is None and self.folder is None
-        return _provider_class(self.name) if is_known else self.load()
+        """What knows id, dimension and window, as far as it can without the model's weights."""
+        return _provider_class(self.name) if self.origin is None else self.load()
 
     def check(self) -> None:
         """Raises `SetupError` if what the provider needs is not there."""
@@ -113,32 +113,18 @@ class ProviderSpec:
 
 @cache
 def _loaded(spec: ProviderSpec) -> Provider:
-    own = {"endpoint": spec.endpoint, "folder": spec.folder}
     provider: Provider = _provider_class(spec.name)(
+        *([] if spec.origin is None else [spec.origin]),
         batch_tokens=spec.batch_tokens,
         threads=spec.threads,
-        **{name: value for name, value in own.items() if value is not None},
+        precision=spec.precision,
     )
     return provider
 
 
 def _provider_class(name: str) -> Any:
     """Imported on demand: a model's libraries are heavy."""
-    match name:
-        case "minilm":
-            from freshet.embedding.minilm import MiniLM  # noqa: PLC0415
-
-            return MiniLM
-        case "local":
-            from freshet.embedding.local import LocalModel  # noqa: PLC0415
-
-            return LocalModel
-        case "openai":
-            from freshet.embedding.openai import OpenAIProvider  # noqa: PLC0415
-
-            return OpenAIProvider
-        case "fake":
-            from freshet.embedding.fake import FakeProvider  # noqa: PLC0415
-
-            return FakeProvider
-    raise SettingsError(f'the embedding provider "{name}" is not known')
+    if name not in _CLASSES:
+        raise SettingsError(f'the embedding provider "{name}" is not known')
+    module, found = _CLASSES[name]
+    return getattr(import_module(f"freshet.embedding.{module}"), found)

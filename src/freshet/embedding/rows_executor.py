@@ -1,6 +1,10 @@
-"""Makes index rows of records, on an executor: cut, reuse what is known, embed the rest."""
+"""Makes index rows of records, on an executor: cut, reuse what is known, embed the rest.
 
-import hashlib
+A row goes two ways. One whose vectors are known is ready at once. One that needs the model waits,
+without its vector, for the task that its text's hash names: so a long document is embedded by all
+tasks and not by one, and equal texts meet and are embedded once.
+"""
+
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,37 +12,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from freshet import schemas
+from freshet.embedding.cache_executor import VectorCache
 from freshet.embedding.chunking import BOUNDS, Chunking
+from freshet.embedding.pieces import Head, Pieces, content_hash
 from freshet.embedding.provider import ProviderSpec, Span, Vectors
+from freshet.embedding.unfinished import Unfinished, present, text_of, vector_column
+from freshet.embedding.vectors_executor import VectorMaker
 from freshet.rows import MODEL_KEY, BuiltRows, CurrentRows
-
-Head = tuple[str, str]
-"""The hash and the text of what a further vector is of."""
-
-
-def content_hash(text: str) -> str:
-    """Names a text; equal texts have equal vectors."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """All pieces of some records, in order; `owners` says which record each belongs to."""
-
-    texts: tuple[str, ...]
-    hashes: tuple[str, ...]
-    owners: tuple[int, ...]
-    numbers: tuple[int, ...]
-
-    def of(self, keys: Sequence[str]) -> Iterator["KeyedText"]:
-        """The pieces with the keys of their records."""
-        for text, digest, owner in zip(self.texts, self.hashes, self.owners, strict=True):
-            yield KeyedText(keys[owner], digest, text)
 
 
 class KeyedText(NamedTuple):
@@ -46,7 +30,6 @@ class KeyedText(NamedTuple):
 
     key: str
     digest: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -63,6 +46,8 @@ class IndexRows:
     vectors: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Further vectors, each with the columns that it is of. The records have a column of its name
     that holds the text."""
+    cache: VectorCache | None = None
+    has_heavy_rows: bool = True
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -99,33 +84,52 @@ class IndexRows:
         )
 
     def build(
-        self, records: pa.Table, current: CurrentRows, at: datetime, *, is_alone: bool = False
+        self,
+        records: pa.Table,
+        current: CurrentRows,
+        at: datetime,
+        *,
+        is_alone: bool = False,
+        tasks: int | None = None,
     ) -> BuiltRows | None:
         """The rows of these records: texts that the index has keep their vectors."""
         started = time.perf_counter()
         keys = records.column("key").to_pylist()
         pieces = self.cut(records.column("text").to_pylist())
         further = {name: self.heads(records.column(name).to_pylist()) for name in self.vectors}
-        texts = [*pieces.of(keys), *_keyed(further, keys)]
-        known = self._known_vectors(texts, current)
-        missing = {one.digest: one.text for one in texts if one.digest not in known}
-        if is_alone and len(missing) > self.spec.describe().texts_per_task:
-            return None
-        vectors = {**known, **self._embed(missing)}
+        known = self._known_vectors(_keyed(keys, pieces, further), current)
+        rows = self._unfinished(self._assemble(records, pieces, further, known, at))
         elapsed = time.perf_counter() - started
-        rows = self._assemble(records, pieces, further, vectors, at)
-        return BuiltRows(rows, len(texts) - len(missing), len(missing), elapsed)
+        if tasks is None:
+            most = self.spec.describe().texts_per_task if is_alone else None
+            return self._finished(rows, elapsed, most)
+        ready, waiting = rows.dealt_out(tasks)
+        return BuiltRows(ready.as_rows(self.schema), ready.texts, 0, elapsed, waiting)
+
+    def finish(self, waiting: pa.Table) -> BuiltRows:
+        """The rows with the vectors that they waited for."""
+        built = self._finished(self._unfinished(waiting))
+        assert built is not None  # nothing is too much  # noqa: S101
+        return built
+
+    def _finished(
+        self, rows: Unfinished, elapsed: float = 0.0, most: int | None = None
+    ) -> BuiltRows | None:
+        started = time.perf_counter()
+        made = VectorMaker(self.spec, self.cache).make(rows.lacking(), most=most)
+        if made is None:
+            return None
+        finished = rows.completed(made.vectors, made.refused).as_rows(self.schema)
+        elapsed += time.perf_counter() - started
+        reused = rows.texts - made.embedded - len(made.refused)
+        return BuiltRows(finished, reused, made.embedded, elapsed)
+
+    def _unfinished(self, table: pa.Table) -> Unfinished:
+        return Unfinished(table, ("vector", *self.vectors), self.spec.describe().dimension)
 
     def cut(self, texts: Sequence[str | None]) -> Pieces:
         """The pieces of some texts; a missing text is one empty piece."""
-        cut = [self.chunking.cut(text or "", self._token_spans) for text in texts]
-        flat = [
-            (piece, owner, number)
-            for owner, pieces in enumerate(cut)
-            for number, piece in enumerate(pieces)
-        ]
-        pieces, owners, numbers = zip(*flat, strict=True) if flat else ((), (), ())
-        return Pieces(pieces, tuple(content_hash(piece) for piece in pieces), owners, numbers)
+        return Pieces.of(texts, self.chunking, self._token_spans)
 
     def pieces_of(self, texts: Sequence[str | None]) -> list[list[str]]:
         """The hashes of the pieces of each text: what the index should hold for it."""
@@ -139,20 +143,14 @@ class IndexRows:
         """What of each text a further vector is of: as much as the model takes in; None of none."""
         whole = Chunking(self.spec.describe().window_tokens, 0)
         cut = [text and whole.head(text, self._token_spans) for text in texts]
-        return [(content_hash(text), text) if text else None for text in cut]
+        return [Head(content_hash(text), text) if text else None for text in cut]
 
     def head_hashes(self, texts: Sequence[str | None]) -> list[str | None]:
         """The hashes that the index should hold for some texts of a further vector."""
-        return [None if head is None else head[0] for head in self.heads(texts)]
+        return [None if head is None else head.digest for head in self.heads(texts)]
 
     def _token_spans(self, text: str) -> Sequence[Span]:
         return self.spec.load().token_spans(text)
-
-    def _embed(self, texts: Mapping[str, str]) -> Mapping[str, Vectors]:
-        """Loads the model only if there is something to embed."""
-        if not texts:
-            return {}
-        return dict(zip(texts, self.spec.load().embed(list(texts.values())), strict=True))
 
     def _known_vectors(
         self, texts: Iterable[KeyedText], current: CurrentRows
@@ -171,7 +169,7 @@ class IndexRows:
             }
             if kept:
                 found = current.take(list(kept.values()), (name,))
-                known |= zip(kept, _matrix(found.column(name)), strict=True)
+                known |= present(list(kept), found.column(name))
         return known
 
     def _assemble(
@@ -179,67 +177,57 @@ class IndexRows:
         records: pa.Table,
         pieces: Pieces,
         further: Mapping[str, Sequence[Head | None]],
-        vectors: Mapping[str, Vectors],
+        known: Mapping[str, Vectors],
         at: datetime,
     ) -> pa.Table:
+        """The rows with the vectors that are known, and the texts of all others."""
         schema, size = self.schema, self.spec.describe().dimension
         taken = records.take(pa.array(pieces.owners, pa.int64()))
         made = {
             "chunk": pa.array(pieces.numbers, pa.int32()),
+            schemas.CHUNK_START: pa.array(pieces.starts, pa.int32()),
             "text": pa.array(pieces.texts, pa.string()),
-            "vector": _column(pieces.hashes, vectors, size),
+            "vector": vector_column(pieces.hashes, known, size),
             "content_hash": pa.array(pieces.hashes, pa.string()),
             "updated_at": pa.repeat(pa.scalar(at, schemas.UTC_TIME), len(pieces.texts)),
+            schemas.EMBEDDING_ERROR: pa.nulls(len(pieces.texts), pa.string()),
         }
+        texts = {}
         for name, heads in further.items():
-            hashes = _in_first_rows(heads, pieces)
+            first = list(_in_first_rows(heads, pieces))
+            hashes = [None if head is None else head.digest for head in first]
             made |= {
-                name: _column(hashes, vectors, size),
+                name: vector_column(hashes, known, size),
                 schemas.hash_of(name): pa.array(hashes, pa.string()),
             }
+            texts[text_of(name)] = pa.array([head and head.text for head in first], pa.string())
         if self.keeps_images:
-            first = pa.array([number == 0 for number in pieces.numbers])
-            made |= {name: _only(taken.column(name), first) for name in schemas.IMAGES}
-        columns = [
-            made[name] if name in made else taken.column(name).cast(schema.field(name).type)
+            is_first = pa.array([number == 0 for number in pieces.numbers])
+            made |= {name: _only(taken.column(name), is_first) for name in schemas.IMAGES}
+        columns = {
+            name: made[name] if name in made else taken.column(name).cast(schema.field(name).type)
             for name in schema.names
-        ]
-        return pa.Table.from_arrays(columns, schema=schema)
+        }
+        return pa.table(columns | texts)
 
 
 def _keyed(
-    further: Mapping[str, Sequence[Head | None]], keys: Sequence[str]
+    keys: Sequence[str], pieces: Pieces, further: Mapping[str, Sequence[Head | None]]
 ) -> Iterator[KeyedText]:
+    for digest, owner in zip(pieces.hashes, pieces.owners, strict=True):
+        yield KeyedText(keys[owner], digest)
     for heads in further.values():
-        yield from (KeyedText(key, *head) for key, head in zip(keys, heads, strict=True) if head)
+        yield from (
+            KeyedText(key, head.digest) for key, head in zip(keys, heads, strict=True) if head
+        )
 
 
-def _in_first_rows(heads: Sequence[Head | None], pieces: Pieces) -> list[str | None]:
-    """The hash of each record's head, in the row of its first piece."""
-    places = zip(pieces.owners, pieces.numbers, strict=True)
-    found = (heads[owner] if number == 0 else None for owner, number in places)
-    return [None if head is None else head[0] for head in found]
-
-
-def _column(
-    hashes: Sequence[str | None], vectors: Mapping[str, Vectors], size: int
-) -> pa.FixedSizeListArray:
-    """The vectors of some texts; null where there is none."""
-    matrix = np.zeros((len(hashes), size), np.float32)
-    for row, digest in enumerate(hashes):
-        if digest is not None:
-            matrix[row] = vectors[digest]
-    absent = pa.array([digest is None for digest in hashes], pa.bool_())
-    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), size, mask=absent)
+def _in_first_rows(heads: Sequence[Head | None], pieces: Pieces) -> Iterator[Head | None]:
+    """Each record's head, in the row of its first piece."""
+    for owner, number in zip(pieces.owners, pieces.numbers, strict=True):
+        yield heads[owner] if number == 0 else None
 
 
 def _only(values: pa.ChunkedArray, where: pa.Array) -> pa.ChunkedArray:
     """The values in some rows, and null in all others."""
     return pc.if_else(where, values, pa.scalar(None, pa.string()))
-
-
-def _matrix(column: pa.ChunkedArray) -> Vectors:
-    array = column.combine_chunks()
-    values = array.flatten().to_numpy(zero_copy_only=False)
-    matrix: Vectors = values.reshape(len(array), array.type.list_size)
-    return matrix

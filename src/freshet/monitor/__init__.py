@@ -8,6 +8,7 @@ from freshet.monitor.status import (
     SchemaStatus,
     Status,
 )
+from freshet.monitor.trigger import ShortTrigger, short_trigger
 
 __all__ = [
     "BronzeStatus",
@@ -15,5 +16,7 @@ __all__ = [
     "IndexStatus",
     "RebuildStatus",
     "SchemaStatus",
+    "ShortTrigger",
     "Status",
+    "short_trigger",
 ]

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from freshet import schemas
 from freshet.errors import TableMissingError
+from freshet.monitor.trigger import ShortTrigger
 from freshet.stores.lance_tables import LanceTable
 
 
@@ -48,6 +50,8 @@ class IndexStatus:
     unindexed_rows: int = 0
     held: int = 0
     """Records of which an event waits for a value that the tool left out."""
+    refused: int = 0
+    """Rows without a vector, because the model does not take their texts."""
 
     @classmethod
     def of(cls, uri: str, *, held: int = 0) -> "IndexStatus":
@@ -63,6 +67,7 @@ class IndexStatus:
             fragments=len(table.fragment_ids),
             unindexed_rows=table.unindexed("vector")[1],
             held=held,
+            refused=table.count(f"{schemas.EMBEDDING_ERROR} IS NOT NULL"),
         )
 
 
@@ -87,6 +92,8 @@ class Status:
     index: IndexStatus
     last_batch: Mapping[str, Any] | None
     rebuild: RebuildStatus | None = None
+    short_trigger: ShortTrigger | None = None
+    """Set if the last batches took too long for the trigger."""
 
     def as_dict(self) -> dict[str, Any]:
         """The form that `--json` prints."""

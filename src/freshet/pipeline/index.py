@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet import bronze, gold
 from freshet.changes import AUTO
-from freshet.embedding import IndexRows, ProviderSpec
+from freshet.embedding import IndexRows, ProviderSpec, VectorCache
 from freshet.embedding.chunking import Chunking
 from freshet.evolution import History, Tracker
 from freshet.gold import Images
@@ -26,7 +26,10 @@ from freshet.search import Searcher
 from freshet.settings import FOREVER, Settings
 from freshet.sink import BatchReport, LanceSink, Probe
 from freshet.sink.commit_protocol import no_probe
-from freshet.units import seconds_of
+from freshet.units import bytes_of, seconds_of
+
+_TIDY_EVERY: Final = 16
+"""Batches between two looks at the cache of vectors."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Index:
         self.place = place or IndexPlace.live(home)
         self._history = History(home.schema)
         self._tracker = Tracker(self._history, settings.landing.schema_mode)
-        self._rows = _index_rows(settings)
+        self._rows = _index_rows(settings, home)
         self._needed = needed_fields(settings)
         retention = _retention(settings.index.tombstone_retention)
         self._gold = KeptGold(settings, home, retention, is_live=self.place.sink == INDEX)
@@ -88,6 +91,11 @@ class Index:
             probe=probe,
         )
 
+    @property
+    def rows(self) -> IndexRows:
+        """How its rows are made, attributes left aside."""
+        return self._rows
+
     def check(self) -> None:
         """Raises if the model or the index does not fit the settings; makes nothing."""
         self._rows.spec.check()
@@ -102,6 +110,8 @@ class Index:
     def start(self, spark: SparkSession, trigger: dict[str, Any]) -> StreamingQuery:
         """Starts the query, with the columns that the index should have."""
         self.fit()
+        if self._rows.cache is not None:
+            self._rows.cache.make()
         self._gold.open(spark, self._attributes())
         events = bronze.read_stream(spark, self._home.bronze)
         writer = events.writeStream.foreachBatch(self._write_batch).option(
@@ -123,9 +133,14 @@ class Index:
                     return self._records(changes, attributes)
 
                 self._sink(records(), batch_id, floor=batch.floor, settle=records)
+            self._keep_cache_small(batch_id)
         except Exception as error:
             self.failure = error
             raise
+
+    def _keep_cache_small(self, batch_id: int) -> None:
+        if self._rows.cache is not None and batch_id % _TIDY_EVERY == 0:
+            self._rows.cache.maintain(bytes_of(self._settings.embedding.cache_size))
 
     def _check_first(self, events: DataFrame) -> None:
         """Before the index has rows: are the records what the settings say they are?"""
@@ -179,9 +194,11 @@ class Index:
         )
 
 
-def _index_rows(settings: Settings) -> IndexRows:
+def _index_rows(settings: Settings, home: Home) -> IndexRows:
     spec = ProviderSpec.of(settings.embedding)
-    window = spec.describe().window_tokens
+    model = spec.describe()
+    window = model.window_tokens
+    cache = VectorCache.within(home.vectors, model.model_id, model.dimension)
     tokens = min(settings.gold.chunk_tokens or window, window)
     overlap = min(settings.gold.chunk_overlap, tokens // 2)
     return IndexRows(
@@ -190,6 +207,7 @@ def _index_rows(settings: Settings) -> IndexRows:
         takes_all=settings.gold.takes_all,
         vectors=settings.gold.vectors,
         keeps_images=settings.changes.envelope in {AUTO, *LEAVING_OUT},
+        cache=cache if settings.embedding.cache else None,
     )
 
 

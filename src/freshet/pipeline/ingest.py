@@ -47,7 +47,7 @@ class Ingest:
     def start(self, spark: SparkSession, trigger: dict[str, Any]) -> StreamingQuery:
         """Starts the query."""
         events = spark.readStream.format("landing").options(**self.options.as_options()).load()
-        rows = bronze.rows_to_append(self._changes(events), self._settings.pipeline.name)
+        rows = bronze.rows_to_append(self.understood(events), self._settings.pipeline.name)
         writer = bronze.write_stream(
             rows,
             checkpoint=self._home.checkpoint(INGEST),
@@ -73,7 +73,8 @@ class Ingest:
         end = checkpoints.committed_offset(self._home.checkpoint(INGEST))
         return int((end or {"seq": 0})["seq"])
 
-    def _changes(self, events: DataFrame) -> DataFrame:
+    def understood(self, events: DataFrame) -> DataFrame:
+        """Records of the landing zone as changes, by the settings."""
         chosen, taken = self._settings.changes, self._settings.gold
         understood = changes.normalise(
             events,

@@ -21,12 +21,16 @@ from freshet.pipeline import beside, old_versions, queries
 from freshet.pipeline.audit import Audit
 from freshet.pipeline.index import Index
 from freshet.pipeline.ingest import Ingest
+from freshet.pipeline.profiling import RECORDS, SECONDS, Profiling
 from freshet.pipeline.queries import OnTick
 from freshet.pipeline.rebuild_report import Progress, RebuildReport
 from freshet.pipeline.rebuilding import Rebuild
 from freshet.pipeline.recovering import Recovery
+from freshet.pipeline.refused import Refused, refused
 from freshet.pipeline.resuming import Course, Resuming
+from freshet.pipeline.trigger_watch import TriggerWatch
 from freshet.pipeline.verifying import Auditing, OnProgress
+from freshet.profiling import Profile
 from freshet.search import Hit, Searcher
 from freshet.settings import Settings
 from freshet.sink import BatchReport, Ledger, Probe
@@ -54,7 +58,9 @@ class Pipeline:
         self._given_spark = spark
         self._probe = probe
         self._ingest = Ingest(settings, self.home)
-        self._make_index = partial(Index, home=self.home, on_batch=on_batch, probe=probe)
+        self._on_batch = on_batch
+        self._trigger_watch: TriggerWatch | None = None
+        self._make_index = partial(Index, home=self.home, on_batch=self._note, probe=probe)
         self._index = self._make_index(settings)
         self._reload = reload
 
@@ -87,6 +93,7 @@ class Pipeline:
                 queries.watch(started, on_tick, stop, self._raise_failure)
         else:
             started += [stage.start(spark, self._trigger) for stage in (self._ingest, self._index)]
+            self._trigger_watch = TriggerWatch(lambda: self.settings.pipeline.trigger)
             on_tick = self.recovery.scheduled(on_tick)
             queries.watch(started, on_tick, stop, resuming.look)
 
@@ -120,6 +127,12 @@ class Pipeline:
     def _trigger(self) -> dict[str, str]:
         return {"processingTime": self.settings.pipeline.trigger}
 
+    def _note(self, report: BatchReport) -> None:
+        if self._on_batch is not None:
+            self._on_batch(report)
+        if self._trigger_watch is not None:
+            self._trigger_watch.note(report)
+
     def _renewed(self, course: Course) -> StreamingQuery:
         """The index query once more, after a rebuild; the ingest query was never stopped."""
         if course is Course.RELOAD:
@@ -145,15 +158,16 @@ class Pipeline:
         events = bronze.count(self.home.bronze)
         # Most have no bad record at all, and the log alone tells that.
         errors = sum(1 for _ in self.quarantined()) if events.errors else 0
-        name = self.settings.pipeline.name
+        chosen, batches = self.settings.pipeline, self.ledger()
         return monitor.Status(
-            pipeline=name,
+            pipeline=chosen.name,
             files=monitor.FilesStatus(files.seen, files.waiting, files.waiting_bytes),
             bronze=monitor.BronzeStatus(events.rows, errors, bronze.envelopes(self.home.bronze)),
             schema=monitor.SchemaStatus(**asdict(evolution.summary(self.home.schema))),
             index=monitor.IndexStatus.of(self.home.index, held=self._index.held()),
-            last_batch=Ledger(self.home.ledger).latest(name, INDEX),
+            last_batch=batches[-1] if batches else None,
             rebuild=beside.status(self.home),
+            short_trigger=monitor.short_trigger(batches, chosen.trigger),
         )
 
     def files(self, states: Sequence[str] = ()) -> Iterator[FileReport]:
@@ -177,6 +191,24 @@ class Pipeline:
         """
         return self._ingest.retry(self.quarantined(), files)
 
+    def refused(self) -> Iterator[Refused]:
+        """The pieces of text that are in the index without a vector, and why."""
+        return refused(self.home.index)
+
+    def retry_refused(self, *, force: bool = False) -> int:
+        """Embeds the records anew whose texts the model did not take; returns how many there are.
+
+        Needs the index for itself, as a repair does.
+        """
+        keys = {one.key for one in self.refused()}
+        if not keys:
+            return 0
+        try:
+            auditing = Auditing(self.settings, self._index, self.spark, probe=self._probe)
+            return auditing.redrive(keys, force=force)
+        finally:
+            self._index = self._make_index(self.settings)
+
     def ledger(self) -> list[dict[str, Any]]:
         """The index's batches, oldest first."""
         return Ledger(self.home.ledger).rows(self.settings.pipeline.name, INDEX)
@@ -196,6 +228,23 @@ class Pipeline:
     def searcher(self) -> Searcher:
         """A searcher over the index as it is whenever it is asked."""
         return self._index.searcher()
+
+    def profile(
+        self,
+        *,
+        records: int = RECORDS,
+        seconds: float = SECONDS,
+        freshness: str | None = None,
+        on_progress: OnProgress = lambda _: None,
+    ) -> Profile:
+        """Measures the embedding on a sample of the pipeline's records, and derives settings.
+
+        Changes nothing. The model is timed for about `seconds` for each figure.
+        """
+        profiling = Profiling(
+            self.settings, self._ingest, self._index.rows, self.spark, self.ledger, on_progress
+        )
+        return profiling.run(records=records, seconds=seconds, freshness=freshness)
 
     def verify(self, *, sample: float | None = None, seed: int | None = None) -> Verdict:
         """Recomputes Gold from Bronze and compares it with the index, key by key.

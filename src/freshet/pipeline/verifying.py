@@ -111,6 +111,18 @@ class Auditing:
             repair=repair,
         )
 
+    def redrive(self, keys: Collection[str], *, force: bool = False) -> int:
+        """Writes some records anew from Bronze, vectors too; returns how many."""
+        self._check_nobody_writes(force=force)
+        repairs, written = self._begin(), 0
+        for number, start in enumerate(range(0, len(keys), _KEYS_A_ROUND)):
+            some = sorted(keys)[start : start + _KEYS_A_ROUND]
+            table = LanceTable.open(self._home.index, what="index")
+            records = self._records(some, self._bronze_version())
+            report = repairs.write(records, number=number, compared_at=table.version)
+            written += 0 if report is None else report.counts.rows_upserted
+        return written
+
     # --- comparing -------------------------------------------------------------------------------
 
     def _compare(self, most: int) -> _Look:
@@ -176,7 +188,7 @@ class Auditing:
             ledger=self._ledger,
             pipeline=self._settings.pipeline.name,
             sink=INDEX,
-            rows=self._index.content().rows,
+            rows=replace(self._index.content().rows, cache=None),
             clock=self._clock,
             probe=self._probe,
         )

@@ -15,18 +15,22 @@ Embed = Callable[[str], Sequence[float]]
 
 @dataclass(frozen=True)
 class Hit:
-    """One piece of one record; the greater the score, the nearer."""
+    """One piece of one record; the greater the score, the nearer.
+
+    It is the record's text from `start` on, in characters.
+    """
 
     key: str
     chunk: int
+    start: int
     score: float
     text: str
     attributes: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
         """The flat form that `--json` prints."""
-        own = {"key": self.key, "chunk": self.chunk, "score": self.score, "text": self.text}
-        return own | dict(self.attributes)
+        own = {"key": self.key, "chunk": self.chunk, "start": self.start, "score": self.score}
+        return own | {"text": self.text} | dict(self.attributes)
 
 
 class Searcher:
@@ -67,7 +71,7 @@ class Searcher:
                 self._embed(question),
                 k=k,
                 metric=self._metric,
-                columns=["key", "chunk", "text", *attributes],
+                columns=["key", "chunk", schemas.CHUNK_START, "text", *attributes],
                 where=where,
                 column=vector or "vector",
             )
@@ -98,7 +102,8 @@ class Searcher:
         distance = row["_distance"]
         score = 1 / (1 + distance) if self._metric == "l2" else 1 - distance
         attributes = {name: row[name] for name in names}
-        return Hit(row["key"], row["chunk"], round(score, 4), row["text"], attributes)
+        start = row[schemas.CHUNK_START]
+        return Hit(row["key"], row["chunk"], start, round(score, 4), row["text"], attributes)
 
 
 def _further(table: LanceTable) -> list[str]:

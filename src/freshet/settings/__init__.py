@@ -3,7 +3,14 @@
 from freshet.settings.embedding import EmbeddingSettings
 from freshet.settings.gold import GoldSettings, template_columns
 from freshet.settings.landing import LandingSettings
-from freshet.settings.loading import DEFAULT_FILE, ENV_PREFIX, Settings, from_values, load
+from freshet.settings.loading import (
+    DEFAULT_FILE,
+    ENV_PREFIX,
+    Settings,
+    from_values,
+    load,
+    override_of,
+)
 from freshet.settings.sections import (
     DEFAULT_DELETED_COLUMN,
     DEFAULT_PLACEHOLDER,
@@ -36,5 +43,6 @@ __all__ = [
     "SparkSettings",
     "from_values",
     "load",
+    "override_of",
     "template_columns",
 ]

@@ -8,7 +8,7 @@ known one.
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -100,6 +100,17 @@ def from_values(
     except ValidationError as error:
         raise SettingsError("; ".join(_sentences(error)), where=where) from None
     return _with_absolute_paths(settings, folder or Path.cwd())
+
+
+def override_of(path: Sequence[str]) -> str | None:
+    """The environment variable that hides what the file says of a key; None if none does."""
+    section, key = path[:2]
+    names = {name.upper(): name for name in os.environ}
+    nested = names.get(f"{ENV_PREFIX}{section}__{key}".upper())
+    whole = names.get(f"{ENV_PREFIX}{section}".upper())
+    if nested is not None or whole is None:
+        return nested
+    return whole if f'"{key}"' in os.environ[whole] else None
 
 
 def _with_absolute_paths(settings: Settings, folder: Path) -> Settings:

@@ -25,12 +25,23 @@ class PlainRows:
     schema: pa.Schema
     needs: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    has_heavy_rows: bool = False
 
     def build(
-        self, records: pa.Table, current: CurrentRows, at: datetime, *, is_alone: bool = False
+        self,
+        records: pa.Table,
+        current: CurrentRows,
+        at: datetime,
+        *,
+        is_alone: bool = False,
+        tasks: int | None = None,
     ) -> BuiltRows:
         """The records' own columns."""
         return BuiltRows(conformed(records, self.schema))
+
+    def finish(self, waiting: pa.Table) -> BuiltRows:
+        """None ever wait."""
+        return BuiltRows(waiting)
 
 
 def columns_of(

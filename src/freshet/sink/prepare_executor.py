@@ -13,7 +13,7 @@ import pyarrow as pa
 from freshet.errors import SinkError
 from freshet.rows import BuiltRows, CurrentRows, RowBuilder
 from freshet.sink.judge import Event, Verdict, judge, newest, take_all
-from freshet.sink.parts_executor import Part, TooMuchForOneTaskError, hand_over
+from freshet.sink.parts_executor import Part, TooMuchForOneTaskError, dealt_out, hand_over
 from freshet.sink.tombstones import buried
 from freshet.stores.lance_tables import ROW_ADDRESS, LanceTable
 
@@ -45,6 +45,8 @@ class Preparation:
     """Everything of a lower version is deleted."""
     is_alone: bool = False
     """Whether this is the batch's only task: it then takes a small batch and refuses others."""
+    tasks: int | None = None
+    """How many tasks heavy rows are dealt out to; None: they are made here."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One part and rows that are too few for a file, or nothing for an empty partition."""
@@ -69,8 +71,10 @@ class Preparation:
     def _prepare(self, records: pa.Table) -> Iterator[pa.RecordBatch]:
         table, part = LanceTable.open(self.uri, version=self.version), Part(records.num_rows)
         winners = records.take(pa.array(self._newest(records), pa.int64()))
-        rows = self._rows(winners, table, part)
-        return hand_over(part, table, self.builder.schema, rows, is_alone=self.is_alone)
+        waiting: list[pa.RecordBatch] = []
+        rows = self._rows(winners, table, part, waiting)
+        yield from hand_over(part, table, self.builder.schema, rows, is_alone=self.is_alone)
+        yield from waiting
 
     def _newest(self, records: pa.Table) -> list[int]:
         events = self._events(records)
@@ -82,29 +86,32 @@ class Preparation:
             )
         return chosen
 
-    def _rows(self, records: pa.Table, table: LanceTable, part: Part) -> Iterator[pa.RecordBatch]:
+    def _rows(
+        self, records: pa.Table, table: LanceTable, part: Part, waiting: list[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         for start in range(0, records.num_rows, _RECORDS_AT_ONCE):
             started = time.perf_counter()
-            batches = self._rows_of(records.slice(start, _RECORDS_AT_ONCE), table, part)
+            built = self._built(records.slice(start, _RECORDS_AT_ONCE), table, part)
             part.build_s += time.perf_counter() - started
-            yield from batches
+            if built is not None:
+                part.add(built)
+                waiting += (dealt_out(task, rows) for task, rows in built.waiting.items())
+                yield from built.rows.combine_chunks().to_batches()
 
-    def _rows_of(
-        self, records: pa.Table, table: LanceTable, part: Part
-    ) -> Sequence[pa.RecordBatch]:
+    def _built(self, records: pa.Table, table: LanceTable, part: Part) -> BuiltRows | None:
         events = self._events(records)
         found, verdict = self._judged(events, table)
         _add_verdict(part, verdict, events, _tuples(found, self.key, ROW_ADDRESS))
         if not verdict.upserts:
-            return ()
+            return None
         upserts = records.take(pa.array(verdict.upserts))
         current = CurrentRows(found, table.take)
-        built = self.builder.build(upserts, current, self.at, is_alone=self.is_alone)
+        built = self.builder.build(
+            upserts, current, self.at, is_alone=self.is_alone, tasks=self.tasks
+        )
         if built is None:
             raise TooMuchForOneTaskError
-        _add_built(part, built)
-        batches: list[pa.RecordBatch] = built.rows.combine_chunks().to_batches()
-        return batches
+        return built
 
     def _judged(self, events: Sequence[Event], table: LanceTable) -> tuple[pa.Table, Verdict]:
         """The current rows of the events' keys, and what they make of the events."""
@@ -157,9 +164,3 @@ def _add_verdict(
     leaving = [(key, address) for key, address in current if key in touched]
     part.gone += {key for key, _ in leaving}
     part.places += [address for _, address in leaving]
-
-
-def _add_built(part: Part, built: BuiltRows) -> None:
-    part.reused += built.reused
-    part.embedded += built.embedded
-    part.embed_s += built.embed_s

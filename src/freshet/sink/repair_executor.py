@@ -33,12 +33,27 @@ class Afresh:
         """How rows are made."""
         return self.builder.metadata
 
+    @property
+    def has_heavy_rows(self) -> bool:
+        """Whether `build` may leave rows to `finish`."""
+        return self.builder.has_heavy_rows
+
     def build(
-        self, records: pa.Table, current: CurrentRows, at: datetime, *, is_alone: bool = False
+        self,
+        records: pa.Table,
+        current: CurrentRows,
+        at: datetime,
+        *,
+        is_alone: bool = False,
+        tasks: int | None = None,
     ) -> BuiltRows | None:
         """The rows of these records, all vectors made anew."""
         nothing = CurrentRows(current.rows.slice(0, 0), current.take)
-        return self.builder.build(records, nothing, at, is_alone=is_alone)
+        return self.builder.build(records, nothing, at, is_alone=is_alone, tasks=tasks)
+
+    def finish(self, waiting: pa.Table) -> BuiltRows:
+        """The rows that `build` left waiting."""
+        return self.builder.finish(waiting)
 
 
 @dataclass(frozen=True)
