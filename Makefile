@@ -1,7 +1,7 @@
 # Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak bench bench-torch torch clean
+.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak bench bench-embedding bench-torch torch clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15
@@ -42,6 +42,9 @@ soak: setup  ## kill it at random for MINUTES=10 in each of two modes; SEED=… 
 BENCHMARKS := sink_vs_merge_insert table_growth append_growth sink_overhead landing_ingest landing_discovery changes_ingest
 bench: setup  ## the sink and the source against their rivals
 	@for name in $(BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+bench-embedding: setup  ## the embedding inside Spark against the model alone (20 minutes)
+	@$(BIN)/python benchmarks/embedding_stage.py
 
 bench-torch: torch  ## the model against sentence-transformers; installs PyTorch into .venv
 	@$(BIN)/python benchmarks/embedding_rivals.py

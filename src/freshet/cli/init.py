@@ -49,7 +49,7 @@ attributes = []                 # columns to filter by: "section", "price:double
 # chunk_overlap = 32
 
 [embedding]
-provider = "minilm"             # all-MiniLM-L6-v2 on the CPU; or local, openai: docs/embedding.md
+provider = "minilm"             # all-MiniLM-L6-v2 on the CPU; local, openai, …: docs/embedding.md
 # batch_tokens = 2048
 
 [index]
