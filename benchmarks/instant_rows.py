@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from freshet import schemas
 from freshet.embedding.rows_executor import IndexRows
+from freshet.embedding.vectors_executor import MadeVectors
 
 DIMENSION = 384
 
@@ -17,18 +17,19 @@ class InstantRows(IndexRows):
     """Index rows whose vectors cost nothing: what is left is the sink."""
 
     @property
-    def schema(self) -> pa.Schema:
-        """The index's columns, with the default model's dimension."""
-        return schemas.index(DIMENSION, self.attributes)
+    def dimension(self) -> int:
+        """The default model's."""
+        return DIMENSION
 
     @property
     def metadata(self) -> Mapping[str, str]:
         """No model."""
         return {}
 
-    def _embed(self, texts: Mapping[str, str]) -> Mapping[str, np.ndarray]:
-        made = np.random.default_rng().random((len(texts), DIMENSION), np.float32)
-        return dict(zip(texts, made, strict=True))
+    def made(self, texts: Mapping[str, str], most: int | None) -> MadeVectors:
+        """Random ones."""
+        vectors = np.random.default_rng().random((len(texts), DIMENSION), np.float32)
+        return MadeVectors(dict(zip(texts, vectors, strict=True)), embedded=len(texts))
 
 
 def count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -21,7 +21,7 @@ from freshet.embedding.chunking import BOUNDS, Chunking
 from freshet.embedding.pieces import Head, Pieces, content_hash
 from freshet.embedding.provider import ProviderSpec, Span, Vectors
 from freshet.embedding.unfinished import Unfinished, present, text_of, vector_column
-from freshet.embedding.vectors_executor import VectorMaker
+from freshet.embedding.vectors_executor import MadeVectors, VectorMaker
 from freshet.rows import MODEL_KEY, BuiltRows, CurrentRows
 
 
@@ -50,6 +50,12 @@ class IndexRows:
     has_heavy_rows: bool = True
 
     @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        size: int = self.spec.describe().dimension
+        return size
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The columns that tell which texts a row has vectors of."""
         return ("content_hash", *map(schemas.hash_of, self.vectors))
@@ -58,7 +64,7 @@ class IndexRows:
     def schema(self) -> pa.Schema:
         """The columns of the index."""
         return schemas.index(
-            self.spec.describe().dimension,
+            self.dimension,
             self.attributes,
             vectors=self.vectors,
             keeps_images=self.keeps_images,
@@ -116,7 +122,7 @@ class IndexRows:
         self, rows: Unfinished, elapsed: float = 0.0, most: int | None = None
     ) -> BuiltRows | None:
         started = time.perf_counter()
-        made = VectorMaker(self.spec, self.cache).make(rows.lacking(), most=most)
+        made = self.made(rows.lacking(), most)
         if made is None:
             return None
         finished = rows.completed(made.vectors, made.refused).as_rows(self.schema)
@@ -124,8 +130,12 @@ class IndexRows:
         reused = rows.texts - made.embedded - len(made.refused)
         return BuiltRows(finished, reused, made.embedded, elapsed)
 
+    def made(self, texts: Mapping[str, str], most: int | None) -> MadeVectors | None:
+        """The vectors of texts that are not known; None if more than `most` are new."""
+        return VectorMaker(self.spec, self.cache).make(texts, most=most)
+
     def _unfinished(self, table: pa.Table) -> Unfinished:
-        return Unfinished(table, ("vector", *self.vectors), self.spec.describe().dimension)
+        return Unfinished(table, ("vector", *self.vectors), self.dimension)
 
     def cut(self, texts: Sequence[str | None]) -> Pieces:
         """The pieces of some texts; a missing text is one empty piece."""
@@ -181,7 +191,7 @@ class IndexRows:
         at: datetime,
     ) -> pa.Table:
         """The rows with the vectors that are known, and the texts of all others."""
-        schema, size = self.schema, self.spec.describe().dimension
+        schema, size = self.schema, self.dimension
         taken = records.take(pa.array(pieces.owners, pa.int64()))
         made = {
             "chunk": pa.array(pieces.numbers, pa.int32()),
