@@ -84,6 +84,7 @@ def batches(folder: Path) -> list[dict[str, Any]]:
     return Ledger(str(folder / "home/ledger")).rows("docs", "index")
 
 
+@pytest.mark.long
 def test_killed_three_times_and_continued_it_ends_as_if_never_killed(folder: Path) -> None:
     history = shuffled_history(keys=5_000, events=20_000, files=40, seed=2, unreadable=2)
     history.land(folder / "landing")

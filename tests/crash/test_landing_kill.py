@@ -78,9 +78,9 @@ def killed_at(folder: Path, options: LandingOptions, moment: str) -> None:
 @pytest.mark.parametrize(
     "moment",
     [
-        "before:number:1",
         "append",
         "after:move:3",
+        pytest.param("before:number:1", marks=pytest.mark.long),
         pytest.param("after:number:1", marks=pytest.mark.long),
         pytest.param("before:move:2", marks=pytest.mark.long),
         pytest.param("before:history:1", marks=pytest.mark.long),

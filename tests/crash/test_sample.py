@@ -27,6 +27,7 @@ def test_killed_after_its_commit_the_batch_is_recovered_and_every_row_is_there_o
     assert not left_over(tmp_path)
 
 
+@pytest.mark.long
 def test_killed_at_random_while_an_optimizer_works_nothing_is_lost_or_doubled(
     tmp_path: Path,
 ) -> None:

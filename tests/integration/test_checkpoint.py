@@ -187,6 +187,7 @@ def test_a_damaged_checkpoint_is_moved_aside_and_made_anew(
     place.check()
 
 
+@pytest.mark.long
 def test_an_older_ingest_checkpoint_is_not_gone_on_from(
     place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -205,6 +205,7 @@ def test_gold_is_kept_as_a_table_also_when_it_is_asked_for_later(
     assert kept(spark, pipeline.home.gold) == rows
 
 
+@pytest.mark.long
 def test_the_table_takes_only_news_and_a_truncate_deletes_what_is_below(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

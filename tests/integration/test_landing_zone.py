@@ -179,6 +179,7 @@ def keys(spark: SparkSession, pipeline: Pipeline) -> set[str]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_all_sorts_of_files_never_stop_the_stream_and_mended_ones_are_read_again(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

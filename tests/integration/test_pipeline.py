@@ -94,6 +94,7 @@ def land_once(
     return pipeline
 
 
+@pytest.mark.long
 def test_a_thousand_changed_attributes_embed_nothing(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:
@@ -140,6 +141,7 @@ def test_search_answers_with_key_piece_score_text_and_attributes(
     assert hit.as_dict() == {
         "key": "a",
         "chunk": 0,
+        "start": 0,
         "score": 1.0,
         "text": "on a\napples",
         "section": "fruit",

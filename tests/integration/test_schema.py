@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from freshet import LanceSink, Pipeline, Settings, evolution
+from freshet import LanceSink, Pipeline, Settings, evolution, schemas
 from freshet.cli.app import app
 from freshet.embedding import IndexRows, ProviderSpec
 from freshet.embedding.chunking import Chunking
@@ -78,7 +78,7 @@ class Feed:
 
     def types(self) -> dict[str, str]:
         """The attributes of the index."""
-        fixed = {"key", "chunk", "text", "vector", "record_version", "content_hash", "updated_at"}
+        fixed = set(schemas.INDEX_COLUMNS)
         schema = lance.dataset(self.pipeline.home.index).schema
         return {field.name: str(field.type) for field in schema if field.name not in fixed}
 
@@ -151,6 +151,7 @@ def test_new_and_renamed_columns_flow_into_the_index(feed: Callable[..., Feed]) 
     assert "price - → long 1 2.json" in said
 
 
+@pytest.mark.long
 def test_a_number_that_becomes_text_is_rescued_and_counted(feed: Callable[..., Feed]) -> None:
     one = feed()
     one.run(a={"price": 1}, b={"price": 2})
@@ -189,6 +190,7 @@ def test_a_listed_attribute_rescues_what_is_not_of_its_type(feed: Callable[..., 
     assert [hit.key for hit in one.pipeline.search("c", where="rescued IS NOT NULL", k=1)] == ["c"]
 
 
+@pytest.mark.long
 def test_an_object_that_grows_is_json_in_the_index(feed: Callable[..., Feed]) -> None:
     one = feed()
     one.run(a={"address": {"city": "Ulm"}, "tags": ["x"]})
@@ -212,6 +214,7 @@ def test_an_object_that_grows_is_json_in_the_index(feed: Callable[..., Feed]) ->
     assert one.pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_whole_numbers_become_fractions(feed: Callable[..., Feed]) -> None:
     one = feed()
     one.run(a={"price": 1}, b={"price": 2**53 + 1})
@@ -235,6 +238,7 @@ def test_columns_of_any_name_are_taken_or_left_out(feed: Callable[..., Feed]) ->
     assert one.pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_fail_stops_before_the_records_and_goes_on_when_accepted(
     feed: Callable[..., Feed],
 ) -> None:

@@ -44,7 +44,7 @@ def test_troubles_of_the_server_cost_time_and_nothing_else(
     land(tmp_path, "a.json", {f"k{number}": 1 for number in range(RECORDS)})
     with serving() as server:
         chooser = random.Random(3)
-        troubles = ["429", "500", "503", "drop", "hang", "hang"] * 2
+        troubles = ["429", "500", "503", "drop", "drop", "hang"] * 2
         server.troubles = chooser.sample(troubles, len(troubles))
         pipeline = pipeline_with(server, spark, settings, retries=12)
         pipeline.run(once=True)

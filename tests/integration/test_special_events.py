@@ -151,6 +151,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["key"], row["chunk"]))
 
 
+@pytest.mark.long
 def test_what_cannot_be_filled_waits_and_is_completed(
     spark: SparkSession, tmp_path: Path, debezium: MakeSettings
 ) -> None:
@@ -174,13 +175,10 @@ def test_what_cannot_be_filled_waits_and_is_completed(
 
 @pytest.mark.parametrize(
     "order",
-    [
-        (2, 0, 1),
-        pytest.param((0, 1, 2), marks=pytest.mark.long),
-        pytest.param((2, 1, 0), marks=pytest.mark.long),
-    ],
+    [(2, 0, 1), (0, 1, 2), (2, 1, 0)],
     ids=lambda order: "".join(map(str, order)),
 )
+@pytest.mark.long
 def test_a_key_change_is_seen_whole_whatever_comes_first(
     spark: SparkSession, tmp_path: Path, debezium: MakeSettings, order: tuple[int, ...]
 ) -> None:
@@ -201,6 +199,7 @@ def test_a_key_change_is_seen_whole_whatever_comes_first(
     assert feed.pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_a_truncate_deletes_what_is_older_and_nothing_else(
     spark: SparkSession, tmp_path: Path, debezium: MakeSettings
 ) -> None:
@@ -224,6 +223,7 @@ def test_a_truncate_deletes_what_is_older_and_nothing_else(
     assert feed.pipeline.ledger()[-1]["rows_deleted"] == 2
 
 
+@pytest.mark.long
 def test_an_update_that_tells_of_the_old_key_deletes_it(
     spark: SparkSession, tmp_path: Path, debezium: MakeSettings
 ) -> None:

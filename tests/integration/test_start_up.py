@@ -87,6 +87,7 @@ def test_the_newest_commit_forgotten_changes_nothing_and_the_log_says_skipped(
     assert embedded(pipeline)[3:] == [1]
 
 
+@pytest.mark.long
 def test_a_deleted_checkpoint_goes_on_after_the_last_batch_that_landed(
     home: Path, run: Callable[..., Pipeline], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_checkpoint_that_starts_over_reads_bronze_again_and_embeds_nothing_twi
     assert pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_a_restored_older_checkpoint_loses_nothing_and_embeds_nothing_twice(
     home: Path, run: Callable[..., Pipeline], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_restored_older_checkpoint_loses_nothing_and_embeds_nothing_twice(
     assert pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_a_deleted_ledger_is_made_up_for(
     home: Path, run: Callable[..., Pipeline], caplog: pytest.LogCaptureFixture
 ) -> None:

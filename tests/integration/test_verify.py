@@ -142,6 +142,7 @@ def test_every_kind_of_problem_is_found_and_repaired(pipeline: Pipeline) -> None
     assert rows_of(pipeline) == right
 
 
+@pytest.mark.long
 def test_a_run_goes_on_after_a_repair_and_what_was_deleted_stays_dead(pipeline: Pipeline) -> None:
     copy_row(pipeline, "k2", key="gone")
     lance.dataset(pipeline.home.tombstones).delete("key = 'gone'")

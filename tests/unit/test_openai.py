@@ -53,7 +53,6 @@ def test_what_passes_is_tried_again(server: EmbeddingServer, trouble: str) -> No
         ("401", 1, "refuses the key"),
         ("drop", 3, "does not answer"),
         ("garbage", 1, "no list of embeddings"),
-        ("nan", 1, "numbers that are not finite"),
     ],
 )
 def test_what_stays_is_an_error_that_says_what_the_server_did(
@@ -65,6 +64,12 @@ def test_what_stays_is_an_error_that_says_what_the_server_did(
     assert server.requests == times
     # It must reach the driver whole.
     assert str(copy.copy(caught.value)) == str(caught.value)
+
+
+def test_vectors_that_are_no_numbers_are_the_texts_fault(server: EmbeddingServer) -> None:
+    server.troubles = ["nan"]
+    with pytest.raises(TextRefusedError, match="numbers that are not finite"):
+        provider(server).embed(["a text"])
 
 
 @pytest.mark.parametrize(("status", "times"), [("400", 1), ("413", 3), ("422", 1)])

@@ -122,7 +122,7 @@ class OpenAIProvider:
                 f"embedding.dimension is {self.dimension}",
             )
         if not np.isfinite(vectors).all():
-            raise EmbeddingError(url, "gives vectors with numbers that are not finite")
+            raise TextRefusedError(url, "gives vectors with numbers that are not finite")
 
     @cached_property
     def _headers(self) -> dict[str, str]:
