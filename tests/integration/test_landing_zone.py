@@ -252,6 +252,7 @@ def test_a_retried_file_does_not_undo_what_landed_after_it(
 # --- limits, archive, switching ------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_files_are_archived_once_their_batch_is_in_bronze(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

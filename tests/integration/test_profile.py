@@ -176,6 +176,7 @@ def test_what_cannot_be_profiled_is_said_in_a_sentence(
     assert not Path("home").exists()
 
 
+@pytest.mark.long
 def test_a_real_model_is_measured_through_the_same_door(
     settings: Callable[..., Settings], spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -301,6 +301,7 @@ def test_rescue_keeps_new_columns_out_until_they_are_accepted(feed: Callable[...
     assert one.pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_a_rollback_undoes_a_bad_files_damage(feed: Callable[..., Feed]) -> None:
     one = feed()
     one.run(a={"price": 1})

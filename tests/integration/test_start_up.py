@@ -137,6 +137,7 @@ def test_a_deleted_ledger_is_made_up_for(
     assert pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_a_deleted_table_is_refused_until_it_is_built_anew(
     home: Path, run: Callable[..., Pipeline]
 ) -> None:

@@ -155,9 +155,8 @@ def test_a_run_goes_on_after_a_repair_and_what_was_deleted_stays_dead(pipeline: 
     assert pipeline.verify().ok
 
 
-@pytest.mark.parametrize(
-    "moment", ["after:commit:0", pytest.param("after:bury:0", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["after:commit:0", "after:bury:0"])
 def test_a_repair_that_is_cut_off_does_no_harm(
     pipeline: Pipeline, spark: SparkSession, moment: str
 ) -> None:
@@ -176,6 +175,7 @@ def test_a_repair_that_is_cut_off_does_no_harm(
     assert (again.repair is None) == (moment == "after:commit:0")
 
 
+@pytest.mark.long
 def test_rows_that_change_during_a_repair_are_compared_again(
     pipeline: Pipeline, spark: SparkSession
 ) -> None:
