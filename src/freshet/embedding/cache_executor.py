@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from freshet.embedding.provider import Vectors
+from freshet.embedding.unfinished import present
 from freshet.errors import StoreError, TableMissingError
 from freshet.events import warn
 from freshet.rows import MODEL_KEY
@@ -75,9 +76,8 @@ class VectorCache:
         ids = dict(zip(*(found.column(name).to_pylist() for name in (_HASH, ROW_ID)), strict=True))
         if not ids:
             return {}
-        taken = table.take(list(ids.values()), ["vector"]).column("vector").combine_chunks()
-        matrix = taken.flatten().to_numpy(zero_copy_only=False).reshape(-1, self.dimension)
-        return dict(zip(ids, matrix, strict=True))
+        taken = table.take(list(ids.values()), ["vector"])
+        return dict(present(list(ids), taken.column("vector")))
 
     def add(self, vectors: Mapping[str, Vectors]) -> None:
         """Keeps vectors, by the hash of their texts, from now on."""

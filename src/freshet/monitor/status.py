@@ -60,6 +60,8 @@ class IndexStatus:
             table = LanceTable.open(uri)
         except TableMissingError:
             return cls(held=held)
+        # An index that was made before does not tell.
+        is_told = schemas.EMBEDDING_ERROR in table.schema.names
         return cls(
             rows=table.count(),
             keys=table.count("chunk = 0"),
@@ -67,7 +69,7 @@ class IndexStatus:
             fragments=len(table.fragment_ids),
             unindexed_rows=table.unindexed("vector")[1],
             held=held,
-            refused=table.count(f"{schemas.EMBEDDING_ERROR} IS NOT NULL"),
+            refused=table.count(schemas.IS_REFUSED) if is_told else 0,
         )
 
 

@@ -2,13 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 from freshet import schemas
 from freshet.stores import lance_rows
 from freshet.stores.lance_tables import LanceTable
-
-_IS_REFUSED: Final = f"{schemas.EMBEDDING_ERROR} IS NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -22,9 +19,11 @@ class Refused:
 
 
 def refused(uri: str) -> Iterator[Refused]:
-    """The pieces of an index that lack a vector."""
+    """The pieces of an index that lack a vector; an index that was made before does not tell."""
     if not LanceTable.exists(uri):
         return
+    if schemas.EMBEDDING_ERROR not in LanceTable.open(uri).schema.names:
+        return
     columns = ["key", "chunk", schemas.EMBEDDING_ERROR, "text"]
-    for row in lance_rows.matching(uri, columns, _IS_REFUSED).to_pylist():
+    for row in lance_rows.matching(uri, columns, schemas.IS_REFUSED).to_pylist():
         yield Refused(*(row[name] for name in columns))

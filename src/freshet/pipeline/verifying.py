@@ -114,12 +114,11 @@ class Auditing:
     def redrive(self, keys: Collection[str], *, force: bool = False) -> int:
         """Writes some records anew from Bronze, vectors too; returns how many."""
         self._check_nobody_writes(force=force)
-        repairs, written = self._begin(), 0
-        for number, start in enumerate(range(0, len(keys), _KEYS_A_ROUND)):
-            some = sorted(keys)[start : start + _KEYS_A_ROUND]
-            table = LanceTable.open(self._home.index, what="index")
-            records = self._records(some, self._bronze_version())
-            report = repairs.write(records, number=number, compared_at=table.version)
+        repairs, wanted, written = self._begin(), sorted(keys), 0
+        for number, start in enumerate(range(0, len(wanted), _KEYS_A_ROUND)):
+            some = wanted[start : start + _KEYS_A_ROUND]
+            version = LanceTable.open(self._home.index, what="index").version
+            report = self._write(repairs, some, self._bronze_version(), version, number)
             written += 0 if report is None else report.counts.rows_upserted
         return written
 
@@ -164,7 +163,9 @@ class Auditing:
         while look.found.keys and conflicts < _MAX_CONFLICTS:
             self._tell(f"repairing {len(look.found.keys):,} of {look.verdict.problems:,} problems")
             try:
-                report = self._write(repairs, look, done.rounds)
+                report = self._write(
+                    repairs, look.found.keys, look.bronze_version, look.index_version, done.rounds
+                )
             except CommitConflictError as conflict:
                 warn("pipeline", "index_changed_during_repair", reason=conflict.reason)
                 conflicts += 1
@@ -195,10 +196,17 @@ class Auditing:
         self._index.fit()
         return repairs
 
-    def _write(self, repairs: Repairs, look: _Look, number: int) -> BatchReport | None:
-        records = self._records(look.found.keys, look.bronze_version).persist()
+    def _write(
+        self,
+        repairs: Repairs,
+        keys: Collection[str],
+        bronze_version: int,
+        index_version: int,
+        number: int,
+    ) -> BatchReport | None:
+        records = self._records(keys, bronze_version).persist()
         try:
-            return repairs.write(records, number=number, compared_at=look.index_version)
+            return repairs.write(records, number=number, compared_at=index_version)
         finally:
             records.unpersist()
 

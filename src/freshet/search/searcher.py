@@ -17,12 +17,12 @@ Embed = Callable[[str], Sequence[float]]
 class Hit:
     """One piece of one record; the greater the score, the nearer.
 
-    It is the record's text from `start` on, in characters.
+    It is the record's text from `start` on, in characters; None in an index that was made before.
     """
 
     key: str
     chunk: int
-    start: int
+    start: int | None
     score: float
     text: str
     attributes: Mapping[str, Any]
@@ -71,7 +71,7 @@ class Searcher:
                 self._embed(question),
                 k=k,
                 metric=self._metric,
-                columns=["key", "chunk", schemas.CHUNK_START, "text", *attributes],
+                columns=[*_own_columns(table), *attributes],
                 where=where,
                 column=vector or "vector",
             )
@@ -102,8 +102,14 @@ class Searcher:
         distance = row["_distance"]
         score = 1 / (1 + distance) if self._metric == "l2" else 1 - distance
         attributes = {name: row[name] for name in names}
-        start = row[schemas.CHUNK_START]
+        start = row.get(schemas.CHUNK_START)
         return Hit(row["key"], row["chunk"], start, round(score, 4), row["text"], attributes)
+
+
+def _own_columns(table: LanceTable) -> list[str]:
+    """What a hit tells of a piece; an index that was made before may lack some of it."""
+    wanted = ("key", "chunk", schemas.CHUNK_START, "text")
+    return [name for name in wanted if name in table.schema.names]
 
 
 def _further(table: LanceTable) -> list[str]:

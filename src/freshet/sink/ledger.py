@@ -185,11 +185,6 @@ class Ledger:
         where = f"{_of(batch.pipeline, batch.sink)} AND {_is(batch.query_id, batch.batch_id)}"
         return bool(self._table.read(["batch_id"], where))
 
-    def latest(self, pipeline: str, sink: str) -> dict[str, Any] | None:
-        """The row of the batch that ended last, whatever its status."""
-        rows = self._table.read(where=_of(pipeline, sink))
-        return max(rows, key=_end, default=None)
-
     def rows(self, pipeline: str, sink: str) -> list[dict[str, Any]]:
         """All rows of a sink, in the order of their end."""
         return sorted(self._table.read(where=_of(pipeline, sink)), key=_end)
