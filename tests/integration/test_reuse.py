@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import lance
 import pytest
 from pyspark.sql import SparkSession
 
@@ -170,3 +171,16 @@ def test_a_text_that_the_model_refuses_is_set_aside_until_it_is_tried_again(
         assert not list(pipeline.refused())
         assert "k50" in {hit.key for hit in pipeline.search("unheard of", k=100)}
         assert pipeline.verify().ok
+
+
+def test_an_index_that_was_made_before_can_be_asked_until_it_is_rebuilt(
+    spark: SparkSession, tmp_path: Path, settings: MakeSettings
+) -> None:
+    land(tmp_path, "a.json", [record(1)])
+    pipeline = Pipeline(settings(), spark=spark)
+    pipeline.run(once=True)
+    lance.dataset(pipeline.home.index).drop_columns(["chunk_start", "embedding_error"])
+    assert pipeline.status().index.refused == 0
+    assert list(pipeline.refused()) == []
+    [hit] = pipeline.search("a river")
+    assert (hit.key, hit.start) == ("k1", None)
