@@ -79,6 +79,7 @@ def _compiled(model: ov.Model, threads: int, precision: str) -> ov.CompiledModel
     options = {
         "INFERENCE_PRECISION_HINT": "bf16" if has_bf16 and precision == "auto" else "f32",
         "INFERENCE_NUM_THREADS": threads,
+        "ENABLE_CPU_PINNING": False,
         "NUM_STREAMS": 1,
     }
     return core.compile_model(model, "CPU", options)
