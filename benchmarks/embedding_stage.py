@@ -98,7 +98,7 @@ def show_stage(
 ) -> None:
     chooser, source = random.Random(7), words()
     print(f"\n{'tokens':>8}{'texts':>8}{'model alone':>14}{'in Spark':>10}{'ratio':>8}   texts/s")
-    for tokens, count in ((30, 6_000), (100, 3_000), (200, 1_500)):
+    for tokens, count in ((30, 8_000), (100, 4_000), (200, 2_000)):
         texts = texts_of(tokens, int(count * scale), chooser, source)
         ours, rival = side_by_side(
             rounds, in_spark(frame(spark, texts, folder), folder), alone(processes, texts)

@@ -55,6 +55,9 @@ class Preparation:
             if records is not None:
                 yield from self._prepare(records)
         except TooMuchForOneTaskError:
+            # Spark ends a worker that leaves some of its input unread, and with it the model.
+            for _ in batches:
+                pass
             yield Part(is_refused=True).sent()
 
     def _held(self, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
