@@ -13,7 +13,7 @@ demo: setup  ## watch it work on real text, and end with a proof
 	@$(BIN)/freshet demo --folder demo
 
 test: setup check  ## format, lint, types, layers and tests
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 test-debezium: setup  ## Debezium's own engine on a real PostgreSQL, killed in the middle; SEED=… repeats one
 	$(BIN)/pytest -s -m debezium --timeout 900 tests/integration/test_debezium_live.py

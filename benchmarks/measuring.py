@@ -20,9 +20,9 @@ def machine() -> str:
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A new folder, gone at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="freshet-bench-"))
+def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
+    """A new folder, gone at the end; on the disk of another one, if files are to be shared."""
+    folder = Path(tempfile.mkdtemp(prefix="freshet-bench-", dir=beside))
     try:
         yield folder
     finally:

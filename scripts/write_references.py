@@ -58,7 +58,8 @@ def _type_of(annotation: Any) -> str:
     if arguments and all(isinstance(argument, str) for argument in arguments):
         return " or ".join(f"`{argument}`" for argument in arguments)
     chosen = arguments[0] if arguments else annotation
-    return {"str": "string", "int": "whole number", "bool": "true or false"}[chosen.__name__]
+    names = {"str": "string", "int": "whole number", "float": "number", "bool": "true or false"}
+    return names[chosen.__name__]
 
 
 def cli_reference() -> str:

@@ -17,6 +17,13 @@ warnings.filterwarnings("ignore", message=".*fork.*")
 os.environ.setdefault("LANCE_LOG", "error")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share the Spark session go to one worker, those of another file stay together."""
+    for item in items:
+        needs_spark = "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else item.path.stem))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     log = tmp_path_factory.mktemp("spark") / "spark.log"
@@ -40,6 +47,7 @@ def settings(tmp_path: Path) -> Callable[..., Settings]:
             "changes": {"envelope": "plain", "key": ["id"], "version": "record_version"},
             "gold": {"text": ["title", "body"], "attributes": ["section"]},
             "embedding": {"provider": "fake"},
+            "optimizer": {"in_run": False},
         }
         for name, section in sections.items():
             values[name] = values.get(name, {}) | section

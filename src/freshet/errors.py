@@ -5,7 +5,10 @@
     ├── SetupError                 the machine lacks something: Java, jars, model weights
     ├── TableMissingError          a table that should be there has not been made yet
     ├── ProfileError               there is nothing to profile
+    ├── CalibrationError           there is nothing to calibrate by, or no room for it
+    ├── PlotError                  there is nothing to draw
     ├── SearchError                the question cannot be asked of this index
+    │   └── AsOfError              the index as it was then is not kept
     ├── ModelMismatchError         the index was built with another model or other chunks
     ├── SchemaMismatchError        the table's columns do not fit what is to be written
     ├── SchemaError                what is asked of the records' schema cannot be done
@@ -64,8 +67,27 @@ class ProfileError(FreshetError):
     """There is nothing to profile; the sentence says what is missing."""
 
 
+class PlotError(FreshetError):
+    """There is nothing to draw; the sentence says what is missing."""
+
+
+class CalibrationError(FreshetError):
+    """The index cannot be calibrated; the sentence says what is missing."""
+
+
 class SearchError(FreshetError):
     """The question cannot be asked of this index."""
+
+
+class AsOfError(SearchError):
+    """The index as it was then cannot be searched; `kept` says what can."""
+
+    def __init__(self, problem: str, *, kept: str) -> None:
+        self.problem = problem
+        self.kept = kept
+        super().__init__(
+            f"{problem}. Kept are {kept}; the setting optimizer.retention says for how long"
+        )
 
 
 class ModelMismatchError(FreshetError):

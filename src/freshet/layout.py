@@ -1,6 +1,7 @@
 """Where everything of a pipeline lies: all tables under one home."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 INGEST: Final = "ingest"
@@ -71,9 +72,31 @@ class Home:
         return self._at("gold")
 
     @property
+    def optimizer(self) -> str:
+        """What the optimizer did, one row an action (Delta)."""
+        return self._at("optimizer")
+
+    @property
+    def health(self) -> str:
+        """How the index fares over time (Delta)."""
+        return self._at("health")
+
+    def lock(self, name: str) -> str:
+        """A lock that processes share (Lance)."""
+        return self._at("locks", f"{name}.lance")
+
+    @property
     def reports(self) -> str:
         """What was found and measured, as files."""
         return self._at("reports")
+
+    def report(self, kind: str, at: datetime) -> str:
+        """Where the report of a moment lies, without the ending of its name."""
+        return f"{self.reports}/{kind}-{_moment(at)}"
+
+    def calibration(self, at: datetime) -> str:
+        """The copy of the index that a calibration works on; gone when it ends."""
+        return self._at(f"calibration-{_moment(at)}")
 
     @property
     def schema(self) -> str:
@@ -93,3 +116,7 @@ class Home:
     def checkpoint(self, query: str) -> str:
         """The checkpoint of a streaming query."""
         return self._at("checkpoints", query)
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y%m%dT%H%M%S}.{at.microsecond // 1000:03}Z"

@@ -108,6 +108,56 @@ LEASES = pa.schema(
     ]
 )
 
+LOCK = pa.schema(
+    [
+        ("owner", pa.string()),
+        ("purpose", pa.string()),
+        ("host", pa.string()),
+        ("process", pa.int64()),
+        ("until", UTC_TIME),  # unless it is renewed
+    ]
+)
+
+OPTIMIZER = pa.schema(
+    [
+        ("pipeline", pa.string()),
+        ("run_id", pa.string()),
+        ("action", pa.string()),
+        ("target", pa.string()),
+        ("reasons", pa.string()),
+        ("status", pa.string()),  # done, lost (a writer was faster) or failed
+        ("rows", pa.int64()),  # that it read
+        ("seconds", pa.float64()),
+        ("memory_bytes", pa.int64()),  # the most above what the process had before
+        ("version_before", pa.int64()),
+        ("fragments_before", pa.int64()),
+        ("bytes_before", pa.int64()),
+        ("error", pa.string()),
+        ("started_at", UTC_TIME),
+        ("finished_at", UTC_TIME),
+    ]
+)
+
+HEALTH = pa.schema(
+    [
+        ("pipeline", pa.string()),
+        ("at", UTC_TIME),
+        ("version", pa.int64()),
+        ("rows", pa.int64()),
+        ("deleted_rows", pa.int64()),  # that still take room in the data files
+        ("fragments", pa.int64()),
+        ("unindexed_rows", pa.int64()),  # that a vector search compares one by one
+        ("index_parts", pa.int64()),
+        ("versions", pa.int64()),
+        ("bytes", pa.int64()),
+        ("manifest_bytes", pa.int64()),
+        ("query_p50_ms", pa.float64()),  # null between probes, as all that follows
+        ("query_p95_ms", pa.float64()),
+        ("query_p99_ms", pa.float64()),
+        ("recall", pa.float64()),
+    ]
+)
+
 SCHEMA_HISTORY = pa.schema(
     [
         ("version", pa.int64()),  # of the schema; what changed together shares one

@@ -18,7 +18,14 @@ from freshet.evolution.decide import Mode as EvolutionMode
 from freshet.landing import STATES
 from freshet.landing.options import LandingOptions
 from freshet.landing.read_options import FORMATS
-from freshet.settings import ChangesSettings, EmbeddingSettings, LandingSettings
+from freshet.monitor import OptimizerStatus
+from freshet.search import Mode as SearchMode
+from freshet.settings import (
+    ChangesSettings,
+    EmbeddingSettings,
+    LandingSettings,
+    SearchSettings,
+)
 from freshet.sink import LanceSink, Mode, Step, commit_protocol
 from freshet.sink.columns import VECTOR_SIZE
 
@@ -62,6 +69,7 @@ def test_choices_in_the_settings_are_those_of_the_stages() -> None:
     assert set(choices(ChangesSettings, "envelope")) == {AUTO, *ENVELOPES}
     assert choices(LandingSettings, "format") == FORMATS
     assert choices(LandingSettings, "schema_mode") == tuple(EvolutionMode)
+    assert choices(SearchSettings, "mode") == tuple(SearchMode)
     for provider in choices(EmbeddingSettings, "provider"):
         from freshet.embedding import ProviderSpec
         from freshet.embedding.minilm import model_folder
@@ -127,6 +135,7 @@ def test_every_source_and_sink_states_its_guarantee() -> None:
         "sink.native",
         "sink.ledger",
         "sink.tombstones",
+        "stores.lance_search",
     ):
         source = Path(importlib.import_module(f"freshet.{name}").__file__ or "").read_text()
         assert "Guarantee: " in source, name
@@ -153,6 +162,14 @@ def test_the_glossary_explains_the_columns_of_the_ledger() -> None:
     text = (ROOT / "docs/glossary.md").read_text()
     for name in schemas.LEDGER.names:
         assert f"`{name}`" in text, name
+
+
+def test_the_page_of_monitoring_explains_every_figure_and_column() -> None:
+    text = (ROOT / "docs/monitoring.md").read_text()
+    for name in (*schemas.HEALTH.names, *schemas.OPTIMIZER.names):
+        assert f"`{name}`" in text, name
+    for name in (one.name for one in fields(OptimizerStatus)):
+        assert f"`optimizer.{name}`" in text or f"`{name}`" in text, name
 
 
 def test_the_page_of_the_sink_explains_its_modes_arguments_and_options() -> None:

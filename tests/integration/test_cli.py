@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from freshet.cli.app import app
 from freshet.cli.init import TEMPLATE
-from freshet.errors import FreshetError, SettingsError
+from freshet.errors import FreshetError, PlotError, SearchError, SettingsError
 from freshet.settings import load
 
 SETTINGS = """\
@@ -76,7 +76,7 @@ def test_the_way_of_a_new_user(freshet: Freshet, spark: SparkSession) -> None:
     assert ran.exit_code == 0
     assert "1 batch, 1 events indexed" in ran.stdout
     status = json.loads(freshet("status", "--json").stdout)
-    names = "pipeline files bronze schema index last_batch rebuild short_trigger"
+    names = "pipeline files bronze schema index probe optimizer last_batch rebuild short_trigger"
     assert list(status) == names.split()
     assert status["index"]["keys"] == 1
     assert status["last_batch"]["rows_embedded"] == 1
@@ -91,6 +91,81 @@ def test_the_way_of_a_new_user(freshet: Freshet, spark: SparkSession) -> None:
     assert verified.exit_code == 0
     assert json.loads(verified.stdout)["ok"] is True
     assert "equal key by key" in freshet("verify").stdout
+
+
+def test_status_tells_how_the_index_fares_and_draws_it(
+    freshet: Freshet, spark: SparkSession, tmp_path: Path
+) -> None:
+    nothing = freshet("status", "--plot", "x.png")
+    assert isinstance(nothing.exception, PlotError)
+    nowhere = freshet("status", "--plot", "no/x.png")
+    assert isinstance(nowhere.exception, SettingsError)
+    assert "--plot: there is no folder" in str(nowhere.exception)
+    assert not list(tmp_path.rglob("x.png*"))
+    assert "room" not in freshet("status").stdout
+
+    freshet("run", "--once")
+    drawn = freshet("status", "--plot", "x.png", "--since", "6 hours", "--json")
+    told = json.loads(drawn.stdout)
+    assert told["plot"] == str(tmp_path / "x.png")
+    assert Path("x.png").read_bytes().startswith(b"\x89PNG")
+    assert told["index"]["versions"] == told["index"]["version"]
+    assert told["index"]["unindexed_rows"] == 1
+    assert told["probe"]["recall"] == 1.0
+    assert told["optimizer"]["looked_at"] >= told["probe"]["at"]
+    assert told["optimizer"]["last"]["target"] == "text_idx"
+    assert told["optimizer"]["failure"] is None
+    shown = freshet("status").stdout
+    assert "recall@10 1.000" in shown
+    assert "build: 1 times" in shown
+    assert "lost races" not in shown
+    assert "failed" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_search_by_words_by_both_and_as_of_then(
+    freshet: Freshet, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(*arguments: str) -> list[str]:
+        ran = freshet("search", *arguments, "--json")
+        assert ran.exit_code == 0, ran.exception
+        return [hit["key"] for hit in json.loads(ran.stdout)]
+
+    freshet("run", "--once")
+    version = json.loads(freshet("status", "--json").stdout)["index"]["version"]
+    records = [
+        {"id": "a", "title": "pears", "section": "fruit", "record_version": 2},
+        {"id": "b", "title": "apples and cars", "section": "traffic", "record_version": 1},
+    ]
+    Path("landing/b.json").write_text("\n".join(map(json.dumps, records)))
+    assert freshet("run", "--once").exit_code == 0
+
+    assert found("apples", "--mode", "text") == ["b"]
+    assert found("apples", "--mode", "hybrid") == ["b", "a"]
+    assert found("apples", "--mode", "hybrid", "--where", "section = 'fruit'") == ["a"]
+    for mode in ("vector", "text", "hybrid"):
+        assert found("apples", "--mode", mode, "--as-of", str(version)) == ["a"]
+    assert found('"apples" AND (', "--mode", "text", "--as-of", "0 seconds ago") == ["b"]
+    assert found("pears", "--chunks", "--nprobes", "1", "--ef", "1", "--refine", "2")[0] == "a"
+    assert found("", "--mode", "text") == []
+    assert "nothing found" in freshet("search", "plums", "--mode", "text").stdout
+
+    for when, sentence in (
+        ("99", "version 99 of the index has never been. Kept are"),
+        ("1 day ago", "had not been made yet"),
+        ("2999-01-01", "is in the future"),
+        ("soon", "is neither a version, such as 12, nor a moment"),
+    ):
+        refused = freshet("search", "apples", "--as-of", when)
+        assert refused.exit_code != 0
+        assert isinstance(refused.exception, SearchError)
+        assert sentence in str(refused.exception)
+    wrong = freshet("search", "apples", "--mode", "fuzzy")
+    assert 'there is no mode "fuzzy"' in str(wrong.exception)
+
+    assert sorted(found("apples")) == ["a", "b"]
+    monkeypatch.setenv("FRESHET_SEARCH__MODE", "text")
+    assert found("apples") == ["b"]
 
 
 def test_verify_exits_with_an_error_when_the_index_is_not_right(

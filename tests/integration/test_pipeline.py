@@ -174,6 +174,10 @@ def test_before_the_first_run_there_is_nothing_to_ask(settings: MakeSettings) ->
     assert status["last_batch"] is None
 
 
+def bytes_below(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def test_status_tells_files_events_index_and_the_last_batch(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:
@@ -191,9 +195,18 @@ def test_status_tells_files_events_index_and_the_last_batch(
         "version": version_of(pipeline.home.root),
         "fragments": 1,
         "unindexed_rows": 2,
+        "index_parts": 0,
+        "deleted_rows": 0,
+        "versions": version_of(pipeline.home.root),
+        "bytes": bytes_below(Path(pipeline.home.index)),
+        "manifest_bytes": max(
+            path.stat().st_size for path in Path(pipeline.home.index).glob("_versions/*.manifest")
+        ),
         "held": 0,
         "refused": 0,
     }
+    assert status["probe"] is None
+    assert status["optimizer"]["last"] is None
     assert status["last_batch"]["status"] == "committed"
     assert status["last_batch"]["rows_in"] == 2
 

@@ -1,6 +1,7 @@
 """The application: its commands, and what happens to errors."""
 
 import logging
+import os
 import signal
 import sys
 import warnings
@@ -10,11 +11,13 @@ from typing import NoReturn
 import typer
 
 from freshet.cli import (
+    calibrate,
     checkpoint,
     demo,
     doctor,
     files,
     init,
+    optimize,
     output,
     profile,
     quarantine,
@@ -43,7 +46,9 @@ COMMANDS = (
     search,
     verify,
     rebuild,
+    optimize,
     profile,
+    calibrate,
     files,
     quarantine,
     checkpoint,
@@ -58,6 +63,7 @@ def main() -> NoReturn:
     """Runs a command; errors raised on purpose become one sentence and a non-zero exit."""
     signal.signal(signal.SIGTERM, _interrupt)
     log_to(logging.StreamHandler(sys.stderr), logging.WARNING)
+    os.environ.setdefault("LANCE_LOG", "error")  # its warnings are for programmers
     # An error in a batch is raised and told once; the bridge to Java would print it, too.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     # Only Java is started from here, and a started program replaces the fork at once.

@@ -57,6 +57,7 @@ provider = "minilm"             # all-MiniLM-L6-v2 on the CPU; local, openai, â€
 
 [search]
 # k = 10
+# mode = "vector"               # or text (words, BM25), or hybrid (both)
 
 [checkpoint]
 # backup_keep = 7               # with backup_interval, such as "1 hour": backups while it runs

@@ -1,19 +1,16 @@
 """`freshet profile`: what the embedding does on your own data, and the settings that fit."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshet.cli import output
+from freshet.cli import advice, output
+from freshet.cli.advice import PlotOption, WriteOption
 from freshet.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, settings_of
-from freshet.settings import override_of
 
 if TYPE_CHECKING:
     from freshet.profiling import Evidence, Profile
-    from freshet.profiling.write import AnyAdvice
 
 RecordsOption = Annotated[
     int, typer.Option("--records", min=1, help="How many records the sample has, about.")
@@ -29,13 +26,6 @@ FreshnessOption = Annotated[
         metavar="TIME",
         help='How soon a change must be found, such as "1 minute". Unset: batches fit the trigger.',
     ),
-]
-PlotOption = Annotated[
-    Path | None,
-    typer.Option("--plot", metavar="FILE", help="Where the picture goes. Unset: in the home."),
-]
-WriteOption = Annotated[
-    bool, typer.Option("--write", help="Write the settings that fit into the settings file.")
 ]
 
 
@@ -72,13 +62,10 @@ def profile(
         kept = found.keep(pipeline.home, None if plot is None else str(plot.absolute()))
     changes = profiling.write(config, found.derived.advice) if write else []
     if json:
-        written = {"written": [one.name for one in changes]} | _hidden(changes)
-        output.as_json(found.as_dict() | asdict(kept) | written)
+        output.as_json(found.as_dict() | asdict(kept) | advice.written(changes))
         return
     _show(found)
-    output.say(f"report: {output.clipped(kept.report, 1_000)}")
-    output.say(f"picture: {output.clipped(kept.plot, 1_000)}")
-    _show_written(changes, str(config)) if write else _say_how(found)
+    advice.show_end(found.derived.advice, kept, changes if write else None, config, "profile")
 
 
 def _show(found: "Profile") -> None:
@@ -98,7 +85,7 @@ def _show(found: "Profile") -> None:
     output.say("")
     _show_time(found)
     output.say("")
-    _show_advice(found.derived.advice)
+    advice.show(found.derived.advice)
 
 
 def _show_spreads(evidence: "Evidence") -> None:
@@ -138,30 +125,3 @@ def _show_time(found: "Profile") -> None:
         f"{output.seconds(rows * cost.record_s)} embedding, "
         f"{output.seconds(fixed.seconds)} all else ({known})"
     )
-
-
-def _show_advice(advice: "Sequence[AnyAdvice]") -> None:
-    for one in advice:
-        value = f"{one.old} → {one.new}" if one.is_change else f"{one.new} as it is"
-        output.say(f"[bold]{one.name}[/]: {value}\n  {one.reason}")
-
-
-def _say_how(found: "Profile") -> None:
-    if any(one.is_change for one in found.derived.advice):
-        output.say("`freshet profile --write` writes these into the settings file")
-
-
-def _show_written(changes: "Sequence[AnyAdvice]", file: str) -> None:
-    if not changes:
-        output.say("all settings fit already: nothing was written")
-        return
-    told = ", ".join(f"{one.name} {one.old} → {one.new}" for one in changes)
-    output.say(f"wrote {output.clipped(file, 1_000)}: {told}")
-    for name, variable in _hidden(changes)["hidden"].items():
-        output.say(f"[bold yellow]{variable}[/] is set, and hides what was written of {name}")
-
-
-def _hidden(changes: "Sequence[AnyAdvice]") -> dict[str, dict[str, str]]:
-    """Settings whose written value an environment variable hides."""
-    found = {one.name: override_of(one.path) for one in changes}
-    return {"hidden": {name: variable for name, variable in found.items() if variable is not None}}

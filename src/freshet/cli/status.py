@@ -1,11 +1,33 @@
-"""`freshet status`: where the pipeline stands."""
+"""`freshet status`: where the pipeline stands, and how the index fared."""
 
-from typing import Any
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from freshet.cli import output
 from freshet.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, settings_of
+from freshet.errors import SettingsError
+from freshet.units import seconds_of
+
+if TYPE_CHECKING:
+    from freshet.monitor import IndexStatus, OptimizerStatus, ProbeStatus, Status
+    from freshet.pipeline import Pipeline
+
+PlotOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        dir_okay=False,
+        help="Draw how index, optimizer and batches fared into a PNG, too.",
+    ),
+]
+SinceOption = Annotated[
+    str,
+    typer.Option("--since", metavar="TIME", help="How far back the picture goes; 30 days at most."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -13,16 +35,39 @@ def add_to(app: typer.Typer) -> None:
     app.command(name="status")(status)
 
 
-def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> None:
-    """Show files, events, the index and the last batch."""
+def status(
+    config: ConfigOption = DEFAULT_CONFIG,
+    plot: PlotOption = None,
+    since: SinceOption = "1 day",
+    json: JsonOption = False,
+) -> None:
+    """Show files, events, the index, the optimizer and the last batch."""
     from freshet.pipeline import Pipeline  # noqa: PLC0415 - Spark and Lance load slowly
 
-    found = Pipeline(settings_of(config)).status()
+    pipeline = Pipeline(settings_of(config))
+    picture = None if plot is None else _draw(pipeline, plot, since)
+    found = pipeline.status()
     if json:
-        output.as_json(found.as_dict())
+        output.as_json(found.as_dict() | ({} if picture is None else {"plot": picture}))
         return
+    output.facts(_facts(found))
+    if picture is not None:
+        output.say(f"picture: {output.clipped(picture, 1_000)}")
+
+
+def _draw(pipeline: "Pipeline", file: Path, since: str) -> str:
+    from freshet.stores import small_files  # noqa: PLC0415 - Arrow loads slowly
+
+    target = file.absolute()
+    if not target.parent.is_dir():
+        raise SettingsError(f"there is no folder {target.parent}", where="--plot")
+    small_files.replace(str(target), pipeline.monitoring.picture(seconds_of(since)))
+    return str(target)
+
+
+def _facts(found: "Status") -> dict[str, str]:
     n = output.number
-    output.facts(
+    return (
         {
             "pipeline": found.pipeline,
             "files": f"{n(found.files.seen)} seen, {n(found.files.waiting)} waiting "
@@ -32,11 +77,11 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
             "schema": f"version {found.schema.version}, {n(found.schema.columns)} columns, "
             f"{n(found.schema.pending)} changes to accept, {n(found.schema.conflicts)} values "
             "that did not fit",
-            "index": f"{n(found.index.keys)} records in {n(found.index.rows)} rows, version "
-            f"{found.index.version}, {n(found.index.fragments)} fragments, "
-            f"{n(found.index.unindexed_rows)} rows not in a vector index",
-            "last batch": _last_batch(found.last_batch),
         }
+        | _index(found.index)
+        | ({} if found.probe is None else {"search": _probe(found.probe)})
+        | _optimizer(found.optimizer)
+        | {"last batch": _last_batch(found.last_batch)}
         | ({"held back": _held(found.index.held)} if found.index.held else {})
         | ({"refused": _refused(found.index.refused)} if found.index.refused else {})
         | ({} if found.rebuild is None else {"rebuild": _rebuild(found.rebuild)})
@@ -44,10 +89,63 @@ def status(config: ConfigOption = DEFAULT_CONFIG, json: JsonOption = False) -> N
     )
 
 
+def _index(found: "IndexStatus") -> dict[str, str]:
+    n = output.number
+    parts = f" of {n(found.index_parts)} parts" if found.index_parts else ""
+    rows = (
+        f"{n(found.keys)} records in {n(found.rows)} rows, version {found.version}, "
+        f"{n(found.fragments)} fragments, {n(found.unindexed_rows)} rows not in a vector index"
+    )
+    if not found.version:
+        return {"index": rows}
+    room = (
+        f"{output.size(found.bytes)}, {n(found.versions)} versions kept, {n(found.deleted_rows)} "
+        f"deleted rows, manifest of {output.size(found.manifest_bytes)}"
+    )
+    return {"index": f"{rows}{parts}", "room": room}
+
+
+def _probe(found: "ProbeStatus") -> str:
+    return (
+        f"{found.p50_ms:.1f} ms p50, {found.p95_ms:.1f} ms p95, {found.p99_ms:.1f} ms p99, "
+        f"recall@10 {found.recall:.3f} (probe of {_utc(found.at)})"
+    )
+
+
+def _optimizer(found: "OptimizerStatus") -> dict[str, str]:
+    """Lines that would say nothing are left out."""
+    facts: dict[str, str] = {}
+    s = output.seconds
+    if found.last is not None:
+        facts["optimizer"] = f"{_did(found.last)} in {s(found.last.seconds)}, {_utc(found.last.at)}"
+    if found.looked_at is not None:
+        facts["last look"] = _utc(found.looked_at)
+    if found.times:
+        facts["last day"] = "\n".join(
+            f"{action}: {output.number(one.count)} times, {s(one.median_s)} (median), "
+            f"{s(one.max_s)} at most"
+            for action, one in found.times.items()
+        )
+    if found.lost:
+        facts["lost races"] = f"{output.number(found.lost)}, {s(found.wasted_s)} of work in vain"
+    if found.failure is not None:
+        why = output.clipped(found.failure.error or "", 300)
+        facts["failed"] = f"{_did(found.failure)}, {_utc(found.failure.at)}: {why}"
+    return facts
+
+
+def _did(action: Any) -> str:
+    return f"{action.action} {output.clipped(action.target, 100)}"
+
+
+def _utc(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def _last_batch(row: object) -> str:
     if not isinstance(row, dict):
         return "none yet"
-    line = f"{row['batch_id']} {row['status']} at {row['finished_at']:%Y-%m-%d %H:%M:%S} UTC"
+    line = f"{row['batch_id']} {row['status']} at {_utc(row['finished_at'])}"
     if row["error"]:
         return f"{line}: {output.clipped(row['error'], 200)}"
     return (

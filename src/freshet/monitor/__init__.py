@@ -1,5 +1,7 @@
 """Monitor: where a pipeline stands, read from its tables."""
 
+from freshet.monitor.history import History
+from freshet.monitor.optimizer import ActionStatus, ActionTimes, OptimizerStatus, ProbeStatus
 from freshet.monitor.status import (
     BronzeStatus,
     FilesStatus,
@@ -11,9 +13,14 @@ from freshet.monitor.status import (
 from freshet.monitor.trigger import ShortTrigger, short_trigger
 
 __all__ = [
+    "ActionStatus",
+    "ActionTimes",
     "BronzeStatus",
     "FilesStatus",
+    "History",
     "IndexStatus",
+    "OptimizerStatus",
+    "ProbeStatus",
     "RebuildStatus",
     "SchemaStatus",
     "ShortTrigger",

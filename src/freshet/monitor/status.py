@@ -1,4 +1,4 @@
-"""The status of a pipeline: files, Bronze, index and the last batch. Reads only, without Spark."""
+"""The status of a pipeline: files, Bronze, index, optimizer, last batch. Reads only, no Spark."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -6,7 +6,9 @@ from typing import Any
 
 from freshet import schemas
 from freshet.errors import TableMissingError
+from freshet.monitor.optimizer import OptimizerStatus, ProbeStatus
 from freshet.monitor.trigger import ShortTrigger
+from freshet.stores.lance_shape import shape_of
 from freshet.stores.lance_tables import LanceTable
 
 
@@ -41,13 +43,24 @@ class SchemaStatus:
 
 @dataclass(frozen=True)
 class IndexStatus:
-    """The index; `unindexed_rows` are those that a vector search scans."""
+    """The index as it is now."""
 
     rows: int = 0
     keys: int = 0
     version: int = 0
     fragments: int = 0
     unindexed_rows: int = 0
+    """Those that a vector search compares one by one."""
+    index_parts: int = 0
+    """Of the vector index; none if there is no such index."""
+    deleted_rows: int = 0
+    """That still take room in the data files."""
+    versions: int = 0
+    """That are kept."""
+    bytes: int = 0
+    """Of all files of the table."""
+    manifest_bytes: int = 0
+    """Of the largest manifest; every commit writes about as much."""
     held: int = 0
     """Records of which an event waits for a value that the tool left out."""
     refused: int = 0
@@ -55,19 +68,25 @@ class IndexStatus:
 
     @classmethod
     def of(cls, uri: str, *, held: int = 0) -> "IndexStatus":
-        """The figures of an index; all zero if it has not been made yet."""
+        """The figures of an index, all of one version; zero if it has not been made yet."""
         try:
-            table = LanceTable.open(uri)
+            shape = shape_of(uri, has_versions=False)
         except TableMissingError:
             return cls(held=held)
+        table, index = LanceTable.open(uri, version=shape.version), shape.index_on("vector")
         # An index that was made before does not tell.
         is_told = schemas.EMBEDDING_ERROR in table.schema.names
         return cls(
-            rows=table.count(),
+            rows=shape.rows,
             keys=table.count("chunk = 0"),
-            version=table.version,
-            fragments=len(table.fragment_ids),
-            unindexed_rows=table.unindexed("vector")[1],
+            version=shape.version,
+            fragments=len(shape.fragments),
+            unindexed_rows=shape.rows if index is None else index.unindexed_rows,
+            index_parts=0 if index is None else len(index.parts),
+            deleted_rows=shape.deleted,
+            versions=shape.manifests,
+            bytes=shape.bytes,
+            manifest_bytes=shape.manifest_bytes,
             held=held,
             refused=table.count(schemas.IS_REFUSED) if is_told else 0,
         )
@@ -92,6 +111,8 @@ class Status:
     bronze: BronzeStatus
     schema: SchemaStatus
     index: IndexStatus
+    probe: ProbeStatus | None
+    optimizer: OptimizerStatus
     last_batch: Mapping[str, Any] | None
     rebuild: RebuildStatus | None = None
     short_trigger: ShortTrigger | None = None

@@ -69,7 +69,7 @@ class Audit:
 
     def keep(self, home: Home) -> str:
         """Writes the report into the home; returns where it lies."""
-        place = f"{home.reports}/verify-{self.at:%Y%m%dT%H%M%S}.{self.at.microsecond // 1000:03}Z"
+        place = f"{home.report('verify', self.at)}.json"
         told = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
-        small_files.replace(f"{place}.json", told.encode())
-        return f"{place}.json"
+        small_files.replace(place, told.encode())
+        return place

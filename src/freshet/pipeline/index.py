@@ -21,8 +21,9 @@ from freshet.pipeline.attributes import Attributes
 from freshet.pipeline.content import Content
 from freshet.pipeline.first_batch import check_first_batch, has_rows
 from freshet.pipeline.kept_gold import KeptGold
+from freshet.pipeline.optimizing import index_lock
 from freshet.pipeline.settling import LEAVING_OUT, BatchSettling, needed_fields
-from freshet.search import Searcher
+from freshet.search import Knobs, Searcher
 from freshet.settings import FOREVER, Settings
 from freshet.sink import BatchReport, LanceSink, Probe
 from freshet.sink.commit_protocol import no_probe
@@ -87,6 +88,7 @@ class Index:
             sink=self.place.sink,
             rows=self._rows,
             tombstone_retention=retention,
+            lock=index_lock(settings, "a run") if self.place.sink == INDEX else None,
             on_batch=on_batch,
             probe=probe,
         )
@@ -184,13 +186,14 @@ class Index:
 
     def searcher(self) -> Searcher:
         """A searcher over the index as it is whenever it is asked."""
-        provider = self._rows.spec
+        provider, told = self._rows.spec, self._settings.search
         return Searcher(
             self.place.uri,
             model_id=provider.describe().model_id,
             embed=lambda question: provider.load().embed([question])[0],
             attributes=None if self._settings.gold.takes_all else tuple(self._attributes().types),
             metric=self._settings.index.metric,
+            knobs=Knobs(told.nprobes, told.ef, told.refine),
         )
 
 

@@ -19,8 +19,11 @@ from freshet.landing import FileReport
 from freshet.layout import INDEX
 from freshet.pipeline import beside, old_versions, queries
 from freshet.pipeline.audit import Audit
+from freshet.pipeline.calibrating import Calibrating
 from freshet.pipeline.index import Index
 from freshet.pipeline.ingest import Ingest
+from freshet.pipeline.monitoring import Monitoring
+from freshet.pipeline.optimizing import Optimizing
 from freshet.pipeline.profiling import RECORDS, SECONDS, Profiling
 from freshet.pipeline.queries import OnTick
 from freshet.pipeline.rebuild_report import Progress, RebuildReport
@@ -31,7 +34,7 @@ from freshet.pipeline.resuming import Course, Resuming
 from freshet.pipeline.trigger_watch import TriggerWatch
 from freshet.pipeline.verifying import Auditing, OnProgress
 from freshet.profiling import Profile
-from freshet.search import Hit, Searcher
+from freshet.search import AsOf, Hit, Searcher
 from freshet.settings import Settings
 from freshet.sink import BatchReport, Ledger, Probe
 from freshet.sink.commit_protocol import no_probe
@@ -55,6 +58,10 @@ class Pipeline:
         self.home = settings.home
         self.recovery = Recovery(settings)
         """Backups of the pipeline's state, and what is made anew of it."""
+        self.optimizing = Optimizing(settings)
+        """What keeps the index fast."""
+        self.monitoring = Monitoring(self.home)
+        """How the index fares over time."""
         self._given_spark = spark
         self._probe = probe
         self._ingest = Ingest(settings, self.home)
@@ -91,11 +98,13 @@ class Pipeline:
             for stage in (self._ingest, self._index):
                 started = [stage.start(spark, {"availableNow": True})]
                 queries.watch(started, on_tick, stop, self._raise_failure)
+            self.optimizing.after_run()
         else:
             started += [stage.start(spark, self._trigger) for stage in (self._ingest, self._index)]
             self._trigger_watch = TriggerWatch(lambda: self.settings.pipeline.trigger)
             on_tick = self.recovery.scheduled(on_tick)
-            queries.watch(started, on_tick, stop, resuming.look)
+            with self.optimizing.beside():
+                queries.watch(started, on_tick, stop, resuming.look)
 
     def check(self) -> None:
         """Raises if the settings cannot work; makes nothing and starts nothing."""
@@ -159,12 +168,15 @@ class Pipeline:
         # Most have no bad record at all, and the log alone tells that.
         errors = sum(1 for _ in self.quarantined()) if events.errors else 0
         chosen, batches = self.settings.pipeline, self.ledger()
+        history = self.monitoring.newest()
         return monitor.Status(
             pipeline=chosen.name,
             files=monitor.FilesStatus(files.seen, files.waiting, files.waiting_bytes),
             bronze=monitor.BronzeStatus(events.rows, errors, bronze.envelopes(self.home.bronze)),
             schema=monitor.SchemaStatus(**asdict(evolution.summary(self.home.schema))),
             index=monitor.IndexStatus.of(self.home.index, held=self._index.held()),
+            probe=monitor.ProbeStatus.of(history),
+            optimizer=monitor.OptimizerStatus.of(history),
             last_batch=batches[-1] if batches else None,
             rebuild=beside.status(self.home),
             short_trigger=monitor.short_trigger(batches, chosen.trigger),
@@ -220,10 +232,26 @@ class Pipeline:
         k: int | None = None,
         where: str | None = None,
         vector: str | None = None,
+        mode: str | None = None,
+        as_of: AsOf | None = None,
+        per_record: bool = True,
+        nprobes: int | None = None,
+        ef: int | None = None,
+        refine: int | None = None,
     ) -> list[Hit]:
-        """The records nearest to a question; by one of the further vectors, if it is named."""
-        k = k or self.settings.search.k
-        return self.searcher().search(question, k=k, where=where, vector=vector)
+        """The records that answer a question best; what is not told is as the settings say."""
+        return self.searcher().search(
+            question,
+            k=self.settings.search.k if k is None else k,
+            where=where,
+            vector=vector,
+            mode=mode or self.settings.search.mode,
+            as_of=as_of,
+            per_record=per_record,
+            nprobes=nprobes,
+            ef=ef,
+            refine=refine,
+        )
 
     def searcher(self) -> Searcher:
         """A searcher over the index as it is whenever it is asked."""
@@ -245,6 +273,10 @@ class Pipeline:
             self.settings, self._ingest, self._index.rows, self.spark, self.ledger, on_progress
         )
         return profiling.run(records=records, seconds=seconds, freshness=freshness)
+
+    def calibrating(self, on_progress: OnProgress = lambda _: None) -> Calibrating:
+        """What measures a copy of the index, and derives how it is kept fast; needs no Spark."""
+        return Calibrating(self.settings, self.ledger, on_progress)
 
     def verify(self, *, sample: float | None = None, seed: int | None = None) -> Verdict:
         """Recomputes Gold from Bronze and compares it with the index, key by key.

@@ -19,8 +19,8 @@ from uuid import uuid4
 from freshet.errors import RebuildActiveError, StoreError
 from freshet.events import warn
 from freshet.layout import Home
-from freshet.sink.leases import is_alive
 from freshet.stores import file_systems, small_files
+from freshet.stores.locks import is_alive
 
 _RENEW_EVERY_S: Final = 2.0
 _DEAD_AFTER: Final = timedelta(seconds=60)

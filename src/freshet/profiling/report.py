@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from freshet.layout import Home
 from freshet.profiling import plot
@@ -18,6 +18,15 @@ class Kept:
 
     report: str
     plot: str
+
+    @classmethod
+    def at(cls, place: str, told: dict[str, Any], picture: bytes, elsewhere: str | None) -> Self:
+        """Writes a report and its picture side by side, or the picture elsewhere."""
+        kept = cls(f"{place}.json", elsewhere or f"{place}.png")
+        text = json.dumps(told, indent=2, ensure_ascii=False)
+        small_files.replace(kept.report, text.encode())
+        small_files.replace(kept.plot, picture)
+        return kept
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,5 @@ class Profile:
 
     def keep(self, home: Home, picture: str | None = None) -> Kept:
         """Writes report and picture into the home, or the picture elsewhere."""
-        place = f"{home.reports}/profile-{self.at:%Y%m%dT%H%M%S}.{self.at.microsecond // 1000:03}Z"
-        kept = Kept(f"{place}.json", picture or f"{place}.png")
-        told = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
-        small_files.replace(kept.report, told.encode())
-        small_files.replace(kept.plot, plot.png(self.evidence, self.derived))
-        return kept
+        drawn = plot.png(self.evidence, self.derived)
+        return Kept.at(home.report("profile", self.at), self.as_dict(), drawn, picture)

@@ -2,6 +2,7 @@
 
 from freshet.settings.embedding import EmbeddingSettings
 from freshet.settings.gold import GoldSettings, template_columns
+from freshet.settings.index import FOREVER, NO_INDEX, IndexSettings, OptimizerSettings
 from freshet.settings.landing import LandingSettings
 from freshet.settings.loading import (
     DEFAULT_FILE,
@@ -15,10 +16,8 @@ from freshet.settings.sections import (
     DEFAULT_DELETED_COLUMN,
     DEFAULT_PLACEHOLDER,
     DEFAULT_VERSION_COLUMN,
-    FOREVER,
     ChangesSettings,
     CheckpointSettings,
-    IndexSettings,
     PipelineSettings,
     SearchSettings,
     SparkSettings,
@@ -31,12 +30,14 @@ __all__ = [
     "DEFAULT_VERSION_COLUMN",
     "ENV_PREFIX",
     "FOREVER",
+    "NO_INDEX",
     "ChangesSettings",
     "CheckpointSettings",
     "EmbeddingSettings",
     "GoldSettings",
     "IndexSettings",
     "LandingSettings",
+    "OptimizerSettings",
     "PipelineSettings",
     "SearchSettings",
     "Settings",

@@ -20,12 +20,12 @@ from freshet.errors import SettingsError
 from freshet.layout import Home
 from freshet.settings.embedding import EmbeddingSettings
 from freshet.settings.gold import GoldSettings
+from freshet.settings.index import IndexSettings, OptimizerSettings
 from freshet.settings.landing import LandingSettings
 from freshet.settings.section import Section
 from freshet.settings.sections import (
     ChangesSettings,
     CheckpointSettings,
-    IndexSettings,
     PipelineSettings,
     SearchSettings,
     SparkSettings,
@@ -56,6 +56,7 @@ class Settings(BaseSettings):
     gold: GoldSettings
     embedding: EmbeddingSettings = EmbeddingSettings()
     index: IndexSettings = IndexSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
     search: SearchSettings = SearchSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     spark: SparkSettings = SparkSettings()

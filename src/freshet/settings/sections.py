@@ -9,7 +9,6 @@ from freshet.units import DURATION
 
 DEFAULT_VERSION_COLUMN = "record_version"
 DEFAULT_DELETED_COLUMN = "is_deleted"
-FOREVER = "forever"
 DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
 
 
@@ -82,18 +81,6 @@ class ChangesSettings(Section):
         return (value,) if isinstance(value, str) else value
 
 
-class IndexSettings(Section):
-    """How vectors are compared, and how long deletes are remembered."""
-
-    metric: Literal["cosine", "l2", "dot"] = Field("cosine", description="Distance of vectors.")
-    tombstone_retention: str = Field(
-        "90 days",
-        pattern=f"{DURATION}|^{FOREVER}$",
-        description="How long a deleted key is remembered, so that an older event that comes late "
-        'does not bring it back; or `"forever"`.',
-    )
-
-
 class CheckpointSettings(Section):
     """How often the state of a pipeline is backed up, and where to."""
 
@@ -112,6 +99,30 @@ class SearchSettings(Section):
     """What a search returns unless told otherwise."""
 
     k: int = Field(10, ge=1, le=10_000, description="How many results.")
+    mode: Literal["vector", "text", "hybrid"] = Field(
+        "vector",
+        description="What a question is compared by: its `vector`, its words (`text`, BM25), or "
+        "both (`hybrid`).",
+    )
+    nprobes: int = Field(
+        20,
+        ge=1,
+        description="Partitions of the vector index that a question looks into, at least. More "
+        "find more of the true neighbours and take longer.",
+    )
+    ef: int | None = Field(
+        None,
+        ge=1,
+        description="Candidates that are kept on the way through the graphs of an `IVF_HNSW_SQ` "
+        "index; never fewer than the rows asked for. Unset: twice these, 64 at least.",
+    )
+    refine: int = Field(
+        0,
+        ge=0,
+        le=100,
+        description="So many times the rows asked for are read and compared by their exact "
+        "vectors, since the index has only rounded ones; 0: none is.",
+    )
 
 
 class SparkSettings(Section):

@@ -50,9 +50,11 @@ from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_commits import Removal
 from freshet.stores.lance_tables import LanceTable
+from freshet.stores.locks import ExpiringLock
 
 _MAX_PREPARATIONS: Final = 3
 _INDEX_KEYS_EVERY: Final = 4
+_POLL_S: Final = 0.05
 
 
 class Step(StrEnum):
@@ -89,6 +91,7 @@ class CommitProtocol:
         ledger: Ledger,
         tombstones: Tombstones,
         clock: Callable[[], datetime],
+        lock: ExpiringLock | None = None,
         probe: Probe = no_probe,
     ) -> None:
         self._target = target
@@ -96,6 +99,7 @@ class CommitProtocol:
         self._ledger = ledger
         self._tombstones = tombstones
         self._clock = clock
+        self._lock = lock
         self._probe = probe
         self._background = ThreadPoolExecutor(1, "freshet-sink")
         self._landed: dict[str, int] = {}
@@ -108,7 +112,7 @@ class CommitProtocol:
         """Makes the batch take effect exactly once; None if it had taken effect before."""
         attempt = Attempt(batch, self._clock)
         emit("sink", "batch_started", sink=batch.sink, batch_id=batch.batch_id)
-        with self._failures_recorded(attempt):
+        with self._failures_recorded(attempt), self._turn():
             fence = self._fenced()
             decision = self._decide(batch)
             if decision.course is Course.SKIP:
@@ -250,6 +254,21 @@ class CommitProtocol:
             warn("sink", "key_index_failed", error=error)
 
     # --- around the steps ------------------------------------------------------------------------
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """With exclusive coordination: waits until the optimizer is done, which then waits."""
+        if self._lock is None:
+            yield
+            return
+        other = self._lock.take()
+        if other is not None:
+            emit("sink", "waiting", holder=other.sentence)
+        while other is not None:
+            time.sleep(_POLL_S)
+            other = self._lock.take()
+        with self._lock.renewed():
+            yield
 
     @contextmanager
     def _step(self, step: Step, batch: Batch) -> Iterator[None]:

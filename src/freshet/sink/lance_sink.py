@@ -28,6 +28,7 @@ from freshet.sink.target import Mode, Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores import lance_columns
 from freshet.stores.lance_tables import LanceTable
+from freshet.stores.locks import ExpiringLock
 from freshet.stores.sql import is_among, quoted
 
 _MAX_CONFLICTS: Final = 10
@@ -66,6 +67,7 @@ class LanceSink:
         rows: RowBuilder | None = None,
         partitions: int | None = None,
         tombstone_retention: timedelta | None = None,
+        lock: ExpiringLock | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
         clock: Callable[[], datetime] = utc_now,
         probe: Probe = no_probe,
@@ -90,6 +92,7 @@ class LanceSink:
             ledger=Ledger(ledger),
             tombstones=self._tombstones,
             clock=clock,
+            lock=lock,
             probe=probe,
         )
 

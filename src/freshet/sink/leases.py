@@ -110,14 +110,3 @@ def _seen_from(home: str, uri: str) -> str:
     while parts and others and parts[0] == others[0]:
         del parts[0], others[0]
     return "/".join(parts)
-
-
-def is_alive(process: int) -> bool:
-    """Whether a process of this machine is still there."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is somebody else's
-        return True
-    return True

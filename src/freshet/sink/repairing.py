@@ -27,7 +27,7 @@ from freshet.rows import RowBuilder
 from freshet.sink.commit_protocol import CommitProtocol, Probe, no_probe
 from freshet.sink.continuity import Course, Decision
 from freshet.sink.fence import Fence
-from freshet.sink.leases import Claim, Lease, is_alive, newest_claim
+from freshet.sink.leases import Claim, Lease, newest_claim
 from freshet.sink.ledger import BatchReport, Ledger
 from freshet.sink.parts_executor import Sweep
 from freshet.sink.prepared import Prepared
@@ -37,6 +37,7 @@ from freshet.sink.stamps import Batch
 from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable
+from freshet.stores.locks import is_alive
 
 REPAIR: Final = "repair"
 """The name by which repairs stand in the ledger."""

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
@@ -36,14 +37,34 @@ def make_parents(system: pafs.FileSystem, path: str) -> None:
 
 def files_below(uri: str) -> dict[str, int]:
     """All files below a folder, by their path in it, with sizes; none if there is no folder."""
+    return {path: file.bytes for path, file in dated_files_below(uri).items()}
+
+
+@dataclass(frozen=True)
+class DatedFile:
+    """How large a file is, and when it was last changed."""
+
+    bytes: int
+    changed_at: datetime
+
+
+def dated_files_below(uri: str) -> dict[str, DatedFile]:
+    """All files below a folder, by their path in it; none if there is no folder."""
     system, path = resolve(uri)
+    start = len(path.rstrip("/")) + 1
+    return {
+        info.path[start:]: DatedFile(info.size, info.mtime)
+        for info in _infos_below(system, path, uri)
+    }
+
+
+def _infos_below(system: pafs.FileSystem, path: str, uri: str) -> list[pafs.FileInfo]:
     selector = pafs.FileSelector(path, recursive=True, allow_not_found=True)
     try:
         infos = system.get_file_info(selector)
     except OSError as error:
         raise StoreError("list", uri, error) from error
-    start = len(path.rstrip("/")) + 1
-    return {info.path[start:]: info.size for info in infos if info.type == pafs.FileType.File}
+    return [info for info in infos if info.type == pafs.FileType.File]
 
 
 def folders_in(uri: str) -> list[str]:

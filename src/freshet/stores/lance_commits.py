@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
 from lance import FragmentMetadata, LanceDataset, LanceOperation, Transaction
 from lance.commit import CommitConflictError as LanceConflictError
 
@@ -118,6 +119,21 @@ def _ids_of(fields: Sequence[Any]) -> Iterator[int]:
     for field in fields:
         yield field.id()
         yield from _ids_of(field.children())
+
+
+def make_empty(uri: str, schema: pa.Schema) -> None:
+    """A new table; an error if one is there, also if it was made in the same moment.
+
+    Of two that call Lance's `write_dataset` at once, the second empties what the first has made.
+    """
+    with translating("create", uri):
+        LanceDataset.commit(
+            uri,
+            Transaction(0, LanceOperation.Overwrite(schema, [])),
+            max_retries=0,
+            enable_stable_row_ids=True,
+            enable_v2_manifest_paths=True,
+        )
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from lance import FragmentMetadata, LanceDataset, LanceOperation, Session, Transaction  # type: ignore[attr-defined]
 from lance.fragment import write_fragments
 
+from freshet import tiers
 from freshet.errors import StoreError, TableMissingError, VersionMissingError
 from freshet.stores import file_systems
 from freshet.stores.lance_commits import (
@@ -23,6 +24,7 @@ from freshet.stores.lance_commits import (
     Removal,
     commit_of,
     files_of,
+    make_empty,
     removal_of,
     translating,
     update,
@@ -44,6 +46,8 @@ _SCAN_BATCH_ROWS: Final = 65_536
 _INDEX_CACHE_BYTES: Final = 256 << 20
 _METADATA_CACHE_BYTES: Final = 128 << 20
 _MAX_KEY_INDEX_PARTS: Final = 8
+_MOST_KEYS_TO_MERGE: Final = 1_000_000
+"""A merge stands in the writer's way, so it has a bound."""
 
 
 @cache
@@ -63,13 +67,18 @@ class LanceTable:
 
     @classmethod
     def open(cls, uri: str, *, version: int | None = None, what: str = "table") -> Self:
-        """The table at its newest or at a given version; `TableMissingError` if there is none."""
+        """The table at its newest or at a given version; `TableMissingError` if there is none.
+
+        `VersionMissingError` if there is one, but not at this version.
+        """
         try:
             return cls(uri, lance.dataset(uri, version=version, session=_session()))
         except ValueError as error:
-            if "was not found" in str(error):
-                raise TableMissingError(what, uri) from None
-            raise StoreError("open", uri, error) from error
+            if "was not found" not in str(error):
+                raise StoreError("open", uri, error) from error
+            if version is not None and cls.exists(uri):
+                raise VersionMissingError(f"open version {version} of", uri, error) from None
+            raise TableMissingError(what, uri) from None
         except OSError as error:
             raise StoreError("open", uri, error) from error
 
@@ -98,16 +107,22 @@ class LanceTable:
         try:
             table = cls.open(uri)
         except TableMissingError:
-            identity = {TABLE_ID: uuid4().hex}
-            empty = schema.with_metadata({**(metadata or {}), **identity}).empty_table()
-            with translating("create", uri):
-                lance.write_dataset(empty, uri, mode="create", enable_stable_row_ids=True)
+            cls._make(uri, schema.with_metadata({**(metadata or {}), TABLE_ID: uuid4().hex}))
             table = cls.open(uri)
         if key is not None and table._index_on(key) is None:
             with translating("index the key of", uri):
                 table._dataset.create_scalar_index(key, "BTREE", name=f"{key}_idx")
             table = table.reopened()
         return table
+
+    @classmethod
+    def _make(cls, uri: str, schema: pa.Schema) -> None:
+        """Makes a table; does nothing if another process has made it in the same moment."""
+        try:
+            make_empty(uri, schema)
+        except StoreError:
+            if not cls.exists(uri):
+                raise
 
     def reopened(self) -> Self:
         """The same table at its newest version."""
@@ -190,23 +205,6 @@ class LanceTable:
         """Rows by their ids, in the order of the ids."""
         with translating("read rows of", self.uri):
             return self._dataset._take_rows(list(row_ids), columns=list(columns))
-
-    def nearest(
-        self,
-        vector: Any,
-        *,
-        k: int,
-        metric: str,
-        columns: Sequence[str],
-        where: str | None = None,
-        column: str = "vector",
-    ) -> pa.Table:
-        """The k rows nearest to a vector, `_distance` last; the filter is applied before."""
-        query = {"column": column, "q": vector, "k": k, "metric": metric}
-        with translating("search", self.uri):
-            return self._dataset.to_table(
-                columns=[*columns, "_distance"], nearest=query, filter=where, prefilter=True
-            )
 
     def write_files(self, rows: pa.RecordBatchReader) -> list[str]:
         """Writes data files that no version holds yet; returns their fragments as JSON."""
@@ -299,14 +297,17 @@ class LanceTable:
         return int(stats["num_unindexed_fragments"]), int(stats["num_unindexed_rows"])
 
     def index_new_keys(self, key: str) -> None:
-        """Extends the key's BTREE to new rows by a small part; folds all parts but the first."""
+        """Extends the key's BTREE to new rows by a small part; merges parts where that is due."""
         name = self._index_on(key)
         if name is None:
             return
-        parts = int(self._dataset.stats.index_stats(name)["num_indices"])
-        merge = parts - 1 if parts >= _MAX_KEY_INDEX_PARTS else 0
+        stats = self._dataset.stats.index_stats(name)
+        sizes = [*stats["num_indexed_rows_per_delta"], stats["num_unindexed_rows"]]
+        due = tiers.newest_to_merge(sizes, most=_MAX_KEY_INDEX_PARTS, most_rows=_MOST_KEYS_TO_MERGE)
         with translating("index the new keys of", self.uri):
-            self._dataset.optimize.optimize_indices(index_names=[name], num_indices_to_merge=merge)
+            self._dataset.optimize.optimize_indices(
+                index_names=[name], num_indices_to_merge=max(due - 1, 0)
+            )
 
     def compact(self) -> None:
         """Folds small fragments together."""

@@ -1,0 +1,258 @@
+"""How long searches take while an index is written and tidied up, beside the same index at rest.
+
+The searcher has a core of its own; the writer and whoever tidies up share the other. Batches of
+1,000 records, a tenth of them deletes, come at a rate. Questions are vectors like those of the
+index; every one opens the newest version and asks for ten records. Two ways to use the same start:
+
+- Freshet: batches by the sink's commit protocol, the optimizer in a process of its own, questions
+  by its `Searcher`;
+- LanceDB used plainly: `merge_insert` and `delete`, `table.optimize()` after every 20 batches in
+  the writer's process, questions by `table.search`, with the same knobs.
+
+Both are asked at rest first, then while they are written. Recall is measured in the same run: now
+and then the index is compared with an exact search of the same version, between two questions and
+not timed. So is what a question finds that no index covers yet.
+
+    python benchmarks/optimizer_latency.py --tables /tmp/tables                       # as asked
+    python benchmarks/optimizer_latency.py --scale 0.2 --minutes 0.5                  # a trial
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+import lancedb
+import numpy as np
+import pyarrow.compute as pc
+
+from freshet.clock import utc_now
+from freshet.search import Searcher
+from freshet.search.probe import distances, share_found
+from freshet.settings import Settings
+from freshet.stores.lance_search import Knobs, SearchableTable
+from freshet.stores.lance_tables import ROW_ID
+from live_index import (
+    BATCH_ROWS,
+    DIMENSION,
+    MODEL,
+    Changes,
+    Rows,
+    Sizes,
+    Writer,
+    copied,
+    made_once,
+    settings_of,
+)
+from measuring import scratch_folder, show_progress
+from optimizer_records import show_work, work_of
+from reporting import COLOURS, headline, line, panels, save, verdict, write_csv
+from side_processes import Side, keep_fast, log_beside
+
+ROWS, K = 100_000, 10
+OURS, THEIRS = "freshet", "LanceDB"
+QUIET, BUSY = "at rest", "while written"
+SEARCH_CORE, WORK_CORE = 0, 1
+WARM_UP, RECALL_EVERY_S = 200, 2.0
+OPTIMIZE_EVERY = 20
+MOST_SLOWER, LEAST_RECALL = 1.5, 0.95
+
+Ask = Callable[[Any], object]
+Answer = dict[str, Any]
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+
+def asks_ours(settings: Settings, knobs: Knobs) -> Ask:
+    asked: list[Any] = []
+    searcher = Searcher(
+        settings.home.index,
+        model_id=MODEL,
+        embed=lambda _: asked[-1],
+        attributes=(),
+        metric=settings.index.metric,
+        knobs=knobs,
+    )
+
+    def ask(vector: Any) -> object:
+        asked[:] = [vector]
+        return searcher.search("", k=K)
+
+    return ask
+
+
+def asks_theirs(settings: Settings, knobs: Knobs) -> Ask:
+    database = lancedb.connect(settings.home.index_folder, read_consistency_interval=timedelta(0))
+    table = database.open_table(settings.home.name)
+
+    def ask(vector: Any) -> object:
+        query = table.search(vector).distance_type(settings.index.metric).nprobes(knobs.nprobes)
+        query = query.ef(knobs.for_rows(2 * K)["ef"]).limit(K).select(["key", "chunk", "text"])
+        return query.to_list()
+
+    return ask
+
+
+def recall_of(uri: str, metric: str, vector: Any, knobs: Knobs) -> float:
+    """The share of the ten nearest that the index of one version finds."""
+    table = SearchableTable.open(uri)
+    found = table.nearest(vector, rows=2 * K, metric=metric, knobs=knobs)
+    row_ids = found.column(ROW_ID).to_pylist()[:K]
+    exact = table.exact_distances(vector[None], k=K, metric=metric)[0]
+    return share_found(distances(vector, table.vectors_of(row_ids), metric), exact)
+
+
+def search(
+    stop: Event, home: Path, side: str, phase: str, seconds: float, knobs: Knobs
+) -> list[Answer]:
+    """Asks without a pause until the time is over or it is told to stop."""
+    log_beside(home, "searcher")
+    settings, made = settings_of(home), Rows(seed=7)
+    ask = {OURS: asks_ours, THEIRS: asks_theirs}[side](settings, knobs)
+    questions = made.vectors(4_096)
+    for vector in questions[:WARM_UP]:
+        ask(vector)
+    found: list[Answer] = []
+    started, checked_at = time.perf_counter(), float("-inf")
+    while (at := time.perf_counter() - started) < seconds and not stop.is_set():
+        vector = questions[len(found) % len(questions)]
+        begun = time.perf_counter()
+        ask(vector)
+        answer = {"side": side, "phase": phase, "at_s": at}
+        answer["ms"] = (time.perf_counter() - begun) * 1_000
+        is_checked = time.perf_counter() - checked_at > RECALL_EVERY_S
+        answer["recall"] = answer["unindexed_rows"] = None
+        if is_checked:
+            answer["recall"] = recall_of(settings.home.index, settings.index.metric, vector, knobs)
+            answer["unindexed_rows"] = Sizes.of(settings.home.index).unindexed_rows
+            checked_at = time.perf_counter()
+        found.append(answer)
+    return found
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def write(stop: Event, home: Path, side: str, rows: int, rate: float) -> int:
+    """Writes batches until it is told to stop; how many."""
+    log_beside(home, "writer")
+    settings, changes, batches = settings_of(home), Changes(rows), 0
+    writes = {OURS: writes_ours, THEIRS: writes_theirs}[side](settings)
+    started = time.perf_counter()
+    while not stop.wait(max(0.0, started + batches / rate - time.perf_counter())):
+        writes(batches, changes.next())
+        batches += 1
+    changes.check(settings.home.index)
+    return batches
+
+
+def writes_ours(settings: Settings) -> Callable[[int, Any], None]:
+    return Writer(settings).write
+
+
+def writes_theirs(settings: Settings) -> Callable[[int, Any], None]:
+    table = lancedb.connect(settings.home.index_folder).open_table(settings.home.name)
+
+    def write(batch: int, events: Any) -> None:
+        merge = table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
+        is_deleted = events.column("is_deleted")
+        merge.execute(events.filter(pc.invert(is_deleted)).drop_columns(["is_deleted"]))
+        gone = events.filter(is_deleted).column("key").to_pylist()
+        table.delete(f"key IN ({','.join(repr(key) for key in gone)})")
+        if batch % OPTIMIZE_EVERY == OPTIMIZE_EVERY - 1:
+            table.optimize()
+
+    return write
+
+
+def measure(
+    home: Path, side: str, rows: int, options: argparse.Namespace
+) -> tuple[list[Answer], int]:
+    """Both phases of one side; how many batches were written meanwhile."""
+    knobs, seconds = Knobs(options.nprobes, options.ef, options.refine), 60 * options.minutes
+    show_progress(f"{side} {QUIET}")
+    quiet = Side(search, home, side, QUIET, seconds, knobs, core=SEARCH_CORE).result()
+    show_progress(f"{side} {BUSY}")
+    workers = [Side(write, home, side, rows, options.rate, core=WORK_CORE)]
+    if side == OURS:
+        upkeep = {"cadence": options.cadence, "retention": options.retention}
+        workers.append(Side(keep_fast, home, upkeep, core=WORK_CORE))
+    busy = Side(search, home, side, BUSY, seconds, knobs, core=SEARCH_CORE).result()
+    return quiet + busy, [worker.stop() for worker in workers][0]
+
+
+# --- what came of it -----------------------------------------------------------------------------
+
+
+def show(found: Sequence[Answer], batches: dict[str, int]) -> None:
+    columns = ("questions", "p50 ms", "p95 ms", "p99 ms", "recall@10", "least", "unindexed")
+    line("", columns)
+    p99 = {}
+    for side in batches:
+        for phase in (QUIET, BUSY):
+            own = [one for one in found if (one["side"], one["phase"]) == (side, phase)]
+            times = [one["ms"] for one in own]
+            p50, p95, p99[side, phase] = (np.percentile(times, share) for share in (50, 95, 99))
+            recalls = [one["recall"] for one in own if one["recall"] is not None]
+            unindexed = [o["unindexed_rows"] for o in own if o["unindexed_rows"] is not None]
+            values = [f"{len(own):,}", *(f"{o:.2f}" for o in (p50, p95, p99[side, phase]))]
+            values += [f"{np.mean(recalls):.3f}", f"{min(recalls):.2f}"]
+            line(f"{side} {phase}", [*values, f"{np.median(unindexed):,.0f}"])
+    for side, count in batches.items():
+        own = [one["recall"] for one in found if one["side"] == side and one["recall"] is not None]
+        print(f"{side}: {count} batches; recall {np.mean(own):.3f} (asked: {LEAST_RECALL})")
+        verdict(
+            f"{side}: p99 {BUSY} / p99 {QUIET}", p99[side, BUSY] / p99[side, QUIET], MOST_SLOWER
+        )
+
+
+def draw(found: Sequence[Answer], path: Path) -> None:
+    sides = list(dict.fromkeys(one["side"] for one in found))
+    figure, axes = panels(*(f"{side}: ms of a question" for side in sides))
+    for side, one in zip(sides, axes, strict=True):
+        for place, phase in enumerate((QUIET, BUSY)):
+            own = [o for o in found if (o["side"], o["phase"]) == (side, phase)]
+            told = {"color": COLOURS[place], "label": phase, "s": 1, "rasterized": True}
+            one.scatter([o["at_s"] for o in own], [o["ms"] for o in own], **told)
+        one.set(xlabel="seconds", yscale="log")
+        one.legend(fontsize=8)
+    save(figure, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="of the table's size")
+    parser.add_argument("--minutes", type=float, default=5.0, help="of each of the four phases")
+    parser.add_argument("--rate", type=float, default=1.0, help="batches a second")
+    parser.add_argument("--nprobes", type=int, default=Knobs().nprobes)
+    parser.add_argument("--ef", type=int, default=None)
+    parser.add_argument("--refine", type=int, default=Knobs().refine)
+    parser.add_argument("--cadence", default="3 seconds")
+    parser.add_argument("--retention", default="30 seconds")
+    parser.add_argument("--sides", nargs="+", default=[OURS, THEIRS])
+    parser.add_argument("--tables", type=Path, default=Path("build/bench/tables"))
+    parser.add_argument("--out", type=Path, default=Path("build/bench/optimizer_latency"))
+    options = parser.parse_args()
+    rows, since = round(ROWS * options.scale), utc_now()
+    print(headline(f"{rows:,} x {DIMENSION}, {options.rate:g} batches of {BATCH_ROWS} a second"))
+    print(f"nprobes {options.nprobes}, ef {options.ef or 'by default'}, refine {options.refine}")
+    found, batches, work = list[Answer](), dict[str, int](), []
+    with scratch_folder(options.tables) as folder:
+        for side in options.sides:
+            home = copied(made_once(options.tables, rows), folder / side)
+            answers, batches[side] = measure(home, side, rows, options)
+            found += answers
+            work += work_of(settings_of(home), since)
+    show_progress("")
+    write_csv(options.out / "questions.csv", found)
+    show(found, batches)
+    show_work(work)
+    draw(found, options.out / "questions.png")
+
+
+if __name__ == "__main__":
+    main()

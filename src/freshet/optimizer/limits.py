@@ -1,0 +1,91 @@
+"""How much an action may take, and when it is due. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from freshet.optimizer.actions import Kind
+from freshet.settings import OptimizerSettings
+from freshet.units import bytes_of, seconds_of
+
+_ROWS_PER_PARTITION: Final = {"IVF_HNSW_SQ": 16_384, "IVF_HNSW_PQ": 16_384, "IVF_HNSW_FLAT": 16_384}
+_ROWS_PER_FLAT_PARTITION: Final = 4_096
+"""Without a graph in it, a partition is read from one end to the other."""
+
+SPEEDS: Final[Mapping[Kind, float]] = {
+    Kind.BUILD: 5_000,
+    Kind.RETRAIN: 5_000,
+    Kind.MERGE: 5_000,
+    Kind.EXTEND: 8_000,
+    Kind.COMPACT: 100_000,
+}
+"""Rows a second, before anything was measured; of vectors with 384 dimensions on one core."""
+
+_FLOAT_COPIES: Final = 2
+_GRAPH_BYTES: Final = 600
+"""What a row of a vector index takes in memory while it is built: its vector twice, its code, and
+its edges in the graph."""
+
+
+def partitions_for(rows: int, kind: str) -> int:
+    """How many partitions a vector index of so many rows should have."""
+    return max(1, round(rows / _ROWS_PER_PARTITION.get(kind, _ROWS_PER_FLAT_PARTITION)))
+
+
+def index_bytes(rows: int, dimension: int) -> int:
+    """About how much memory it takes to index so many vectors at once."""
+    return rows * (_FLOAT_COPIES * 4 * dimension + dimension + _GRAPH_BYTES)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When something is due, and how large one action may be."""
+
+    unindexed_rows: int = 1_000
+    """So many rows that an index does not cover are indexed."""
+    parts: int = 8
+    """An index has about this many parts at most."""
+    fragments: int = 16
+    """So many small fragments are folded."""
+    fragment_rows: int = 131_072
+    """A fragment of so many rows is large enough, and stays unless rows of it are deleted."""
+    deleted_share: float = 0.2
+    dead_share: float = 0.5
+    """A vector index is made anew when more of its rows are dead."""
+    partition_drift: float = 4.0
+    """… or when it should have so many times its partitions."""
+    least_recall: float = 0.9
+    """… or when a probe finds less."""
+    retention: timedelta = timedelta(hours=1)
+    orphan_age: timedelta = timedelta(days=1)
+    memory_bytes: int = 1_000_000_000
+    seconds: float = 60.0
+
+    @classmethod
+    def of(cls, settings: OptimizerSettings) -> "Limits":
+        """The limits that the settings ask for."""
+        return cls(
+            unindexed_rows=settings.unindexed_rows,
+            parts=settings.index_parts,
+            fragments=settings.small_fragments,
+            fragment_rows=settings.fragment_rows,
+            deleted_share=settings.deleted_share,
+            least_recall=settings.least_recall,
+            retention=timedelta(seconds=seconds_of(settings.retention)),
+            orphan_age=timedelta(seconds=seconds_of(settings.orphan_age)),
+            memory_bytes=bytes_of(settings.memory),
+            seconds=seconds_of(settings.action_time),
+        )
+
+    def most_rows(self, kind: Kind, dimension: int, speeds: Mapping[Kind, float]) -> int:
+        """The rows that one action on an index may read, by time, and by memory for vectors."""
+        by_time = int(self.seconds * speeds.get(kind, SPEEDS[kind]))
+        if not dimension:
+            return by_time
+        return min(by_time, self.memory_bytes // index_bytes(1, dimension))
+
+    def rows_to_fold(self, lost: int, speeds: Mapping[Kind, float]) -> int:
+        """The rows that one compaction may read: half as many each time that a writer won."""
+        by_time = int(self.seconds * speeds.get(Kind.COMPACT, SPEEDS[Kind.COMPACT]))
+        return max(min(by_time, 2 * self.fragment_rows) >> lost, 1_024)

@@ -1,0 +1,118 @@
+"""What the optimizer did, one row an action, in the ledger's manner; and what follows from it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any, Final
+
+from freshet import schemas
+from freshet.optimizer.actions import Action, Kind
+from freshet.stores.delta_tables import SmallTable
+from freshet.stores.delta_upkeep import forget
+from freshet.stores.sql import quoted
+
+DONE: Final = "done"
+LOST: Final = "lost"
+"""A writer changed the same rows first: the work was in vain."""
+FAILED: Final = "failed"
+
+_LOOKS_BACK: Final = timedelta(days=1)
+_SPEED_OF: Final = 5
+"""The median of so many actions is taken as their speed."""
+_LEAST_ROWS: Final = 1_000
+"""Actions of fewer rows say little about speed."""
+_LONGEST_PAUSE: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Done:
+    """One row: an action that was tried."""
+
+    pipeline: str
+    run_id: str
+    action: str
+    target: str
+    reasons: str
+    status: str
+    rows: int
+    seconds: float
+    memory_bytes: int | None
+    """The most that the process took above what it had before."""
+    version_before: int
+    fragments_before: int
+    bytes_before: int
+    error: str | None
+    started_at: datetime
+    finished_at: datetime
+
+    def is_of(self, action: Action) -> bool:
+        """Whether it was a try at the same thing."""
+        return (self.action, self.target) == (action.kind, action.target)
+
+
+class Records:
+    """The optimizer's table of one home. Memory is bounded by the actions of one day."""
+
+    def __init__(self, uri: str, pipeline: str) -> None:
+        self._table = SmallTable(uri, schemas.OPTIMIZER)
+        self._pipeline = pipeline
+
+    def add(self, done: Done) -> None:
+        """One row more."""
+        self._table.append([asdict(done)])
+
+    def latest(self, now: datetime, within: timedelta = _LOOKS_BACK) -> list[Done]:
+        """What was tried lately, oldest first."""
+        since = (now - within).isoformat()
+        where = f"pipeline = {quoted(self._pipeline)} AND finished_at >= {quoted(since)}"
+        names = [field.name for field in fields(Done)]
+        rows = (Done(**{name: row[name] for name in names}) for row in self._rows(where))
+        return sorted(rows, key=lambda done: done.finished_at)
+
+    def forget_before(self, moment: datetime) -> None:
+        """Removes older rows. To be called before this object, or another one, adds any."""
+        forget(self._table.uri, f"finished_at < {quoted(moment.isoformat())}")
+
+    def _rows(self, where: str) -> Iterator[dict[str, Any]]:
+        yield from self._table.read(where=where)
+
+
+def speeds(records: Sequence[Done]) -> Mapping[Kind, float]:
+    """Rows a second of each kind of action, as the latest ones of some size were."""
+    found: dict[Kind, float] = {}
+    for kind in Kind:
+        own = [
+            done.rows / done.seconds
+            for done in records
+            if done.action == kind and done.status == DONE and done.rows >= _LEAST_ROWS
+            if done.seconds > 0
+        ]
+        if own:
+            found[kind] = median(own[-_SPEED_OF:])
+    return found
+
+
+def lost_in_a_row(records: Sequence[Done]) -> int:
+    """How many compactions a writer has beaten since one got through."""
+    count = 0
+    for done in reversed(records):
+        if done.action == Kind.COMPACT:
+            if done.status != LOST:
+                break
+            count += 1
+    return count
+
+
+def is_waiting(action: Action, records: Sequence[Done], now: datetime, cadence: timedelta) -> bool:
+    """Whether an action failed lately, and is to be tried later: after 1, 2, 4 … cadences."""
+    own = [done for done in records if done.is_of(action)]
+    failures = 0
+    for done in reversed(own):
+        if done.status != FAILED:
+            break
+        failures += 1
+    if not failures:
+        return False
+    pause = min(cadence * 2 ** (failures - 1), _LONGEST_PAUSE)
+    return bool(now < own[-1].finished_at + pause)
