@@ -1,7 +1,7 @@
 # Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak bench bench-embedding bench-torch torch clean
+.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak optimizer-soak bench bench-embedding bench-optimizer bench-torch torch clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15
@@ -13,7 +13,7 @@ demo: setup  ## watch it work on real text, and end with a proof
 	@$(BIN)/freshet demo --folder demo
 
 test: setup check  ## format, lint, types, layers and tests
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadscope
 
 test-debezium: setup  ## Debezium's own engine on a real PostgreSQL, killed in the middle; SEED=… repeats one
 	$(BIN)/pytest -s -m debezium --timeout 900 tests/integration/test_debezium_live.py
@@ -39,12 +39,19 @@ MINUTES ?= 10
 soak: setup  ## kill it at random for MINUTES=10 in each of two modes; SEED=… repeats one
 	@$(BIN)/python tests/crash/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
+optimizer-soak: setup  ## a writer and an optimizer at one index for MINUTES=10 in each of two modes
+	@$(BIN)/python tests/crash/optimizer_and_writer.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 BENCHMARKS := sink_vs_merge_insert table_growth append_growth sink_overhead landing_ingest landing_discovery changes_ingest
 bench: setup  ## the sink and the source against their rivals
 	@for name in $(BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 bench-embedding: setup  ## the embedding inside Spark against the model alone (20 minutes)
 	@$(BIN)/python benchmarks/embedding_stage.py
+
+OPTIMIZER_BENCHMARKS := optimizer_cost optimizer_stream optimizer_latency optimizer_memory
+bench-optimizer: setup  ## the optimizer beside a writer and searches, against LanceDB's own (2 hours)
+	@for name in $(OPTIMIZER_BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 bench-torch: torch  ## the model against sentence-transformers; installs PyTorch into .venv
 	@$(BIN)/python benchmarks/embedding_rivals.py

@@ -4,6 +4,8 @@ Vectors of 384 numbers lie around 200 centres, and texts are of words as frequen
 Batches go through the sink's own commit protocol, every step of it, without Spark and without a
 model. Tables to start from have all indexes, made by the optimizer's own actions; they are kept in
 a folder, and a copy of one shares its data files, which never change.
+
+`FRESHET_INDEX__KIND=IVF_SQ`, or another kind, in the environment is seen by all processes.
 """
 
 import os
@@ -212,8 +214,12 @@ class Writer:
 
 
 def made_once(tables: Path, rows: int) -> Path:
-    """The home of an index of so many rows with all its indexes; made if it is not there yet."""
-    home = tables / f"{rows}"
+    """The home of an index of so many rows with all its indexes; made if it is not there yet.
+
+    `work_of` tells for a day what that took.
+    """
+    kind = settings_of(tables).index.kind
+    home = tables / f"{rows}-{kind}"
     if not (home / _FINISHED).exists():
         shutil.rmtree(home, ignore_errors=True)
         _make(settings_of(home), rows)
@@ -258,6 +264,8 @@ class Sizes:
     """Of the newest version."""
     unindexed_rows: int
     """Those that a vector search compares one by one."""
+    index_parts: int
+    """Of the vector index."""
 
     @classmethod
     def of(cls, uri: str) -> "Sizes":
@@ -265,13 +273,13 @@ class Sizes:
         dataset = lance.dataset(uri)
         manifests = sorted((Path(uri) / "_versions").glob("*.manifest"))
         fragments = dataset.get_fragments()
-        covered = {
-            fragment_id
+        parts = [
+            part
             for index in dataset.describe_indices()
             if index.field_names == ["vector"]
             for part in index.segments
-            for fragment_id in part.fragment_ids
-        }
+        ]
+        covered = {fragment_id for part in parts for fragment_id in part.fragment_ids}
         return cls(
             fragments=len(fragments),
             versions=len(manifests),
@@ -282,6 +290,7 @@ class Sizes:
                 for fragment in fragments
                 if fragment.fragment_id not in covered
             ),
+            index_parts=len(parts),
         )
 
 

@@ -9,9 +9,11 @@ index; every one opens the newest version and asks for ten records. Two ways to 
 - LanceDB used plainly: `merge_insert` and `delete`, `table.optimize()` after every 20 batches in
   the writer's process, questions by `table.search`, with the same knobs.
 
-Both are asked at rest first, then while they are written. Recall is measured in the same run: now
-and then the index is compared with an exact search of the same version, between two questions and
-not timed. So is what a question finds that no index covers yet.
+Both are asked three times: at rest, before anything was ever changed; while they are written; and
+at rest again, when all rows are indexed. The third tells what a table that has lived is like by
+itself: as soon as one row is deleted, Lance looks every candidate up in a list of those that are
+left. Recall is measured in the same run: now and then the index is compared with an exact
+search of the same version, between two questions and not timed.
 
     python benchmarks/optimizer_latency.py --tables /tmp/tables                       # as asked
     python benchmarks/optimizer_latency.py --scale 0.2 --minutes 0.5                  # a trial
@@ -20,6 +22,7 @@ not timed. So is what a question finds that no index covers yet.
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -30,6 +33,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from freshet.clock import utc_now
+from freshet.pipeline.optimizing import Optimizing
 from freshet.search import Searcher
 from freshet.search.probe import distances, share_found
 from freshet.settings import Settings
@@ -47,16 +51,17 @@ from live_index import (
     made_once,
     settings_of,
 )
-from measuring import scratch_folder, show_progress
+from measuring import median, scratch_folder, show_progress
 from optimizer_records import show_work, work_of
 from reporting import COLOURS, headline, line, panels, save, verdict, write_csv
 from side_processes import Side, keep_fast, log_beside
 
 ROWS, K = 100_000, 10
 OURS, THEIRS = "freshet", "LanceDB"
-QUIET, BUSY = "at rest", "while written"
+QUIET, BUSY, AFTER = "at rest", "while written", "at rest again"
+PHASES = (QUIET, BUSY, AFTER)
 SEARCH_CORE, WORK_CORE = 0, 1
-WARM_UP, RECALL_EVERY_S = 200, 2.0
+WARM_UP, CHECK_EVERY_S = 200, 2.0
 OPTIMIZE_EVERY = 20
 MOST_SLOWER, LEAST_RECALL = 1.5, 0.95
 
@@ -106,32 +111,45 @@ def recall_of(uri: str, metric: str, vector: Any, knobs: Knobs) -> float:
     return share_found(distances(vector, table.vectors_of(row_ids), metric), exact)
 
 
-def search(
-    stop: Event, home: Path, side: str, phase: str, seconds: float, knobs: Knobs
-) -> list[Answer]:
-    """Asks without a pause until the time is over or it is told to stop."""
-    log_beside(home, "searcher")
-    settings, made = settings_of(home), Rows(seed=7)
-    ask = {OURS: asks_ours, THEIRS: asks_theirs}[side](settings, knobs)
-    questions = made.vectors(4_096)
-    for vector in questions[:WARM_UP]:
-        ask(vector)
-    found: list[Answer] = []
-    started, checked_at = time.perf_counter(), float("-inf")
-    while (at := time.perf_counter() - started) < seconds and not stop.is_set():
-        vector = questions[len(found) % len(questions)]
-        begun = time.perf_counter()
-        ask(vector)
-        answer = {"side": side, "phase": phase, "at_s": at}
-        answer["ms"] = (time.perf_counter() - begun) * 1_000
-        is_checked = time.perf_counter() - checked_at > RECALL_EVERY_S
-        answer["recall"] = answer["unindexed_rows"] = None
-        if is_checked:
-            answer["recall"] = recall_of(settings.home.index, settings.index.metric, vector, knobs)
-            answer["unindexed_rows"] = Sizes.of(settings.home.index).unindexed_rows
-            checked_at = time.perf_counter()
-        found.append(answer)
-    return found
+@dataclass(frozen=True)
+class Search:
+    """What one phase of one side asks."""
+
+    home: Path
+    side: str
+    phase: str
+    seconds: float
+    knobs: Knobs
+
+    def __call__(self, _stop: Event) -> list[Answer]:
+        """Asks without a pause until the time is over."""
+        log_beside(self.home, "searcher")
+        settings, questions = settings_of(self.home), Rows(seed=7).vectors(4_096)
+        ask = {OURS: asks_ours, THEIRS: asks_theirs}[self.side](settings, self.knobs)
+        for vector in questions[:WARM_UP]:
+            ask(vector)
+        found: list[Answer] = []
+        started, checked_at = time.perf_counter(), float("-inf")
+        while (at := time.perf_counter() - started) < self.seconds:
+            vector = questions[len(found) % len(questions)]
+            begun = time.perf_counter()
+            ask(vector)
+            ms = (time.perf_counter() - begun) * 1_000
+            answer = {"side": self.side, "phase": self.phase, "at_s": at, "ms": ms}
+            if time.perf_counter() - checked_at > CHECK_EVERY_S:
+                answer |= self._checked(settings, vector)
+                checked_at = time.perf_counter()
+            found.append(answer)
+        return found
+
+    def _checked(self, settings: Settings, vector: Any) -> Answer:
+        uri, metric = settings.home.index, settings.index.metric
+        sizes = Sizes.of(uri)
+        return {
+            "recall": recall_of(uri, metric, vector, self.knobs),
+            "unindexed_rows": sizes.unindexed_rows,
+            "index_parts": sizes.index_parts,
+        }
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -169,52 +187,68 @@ def writes_theirs(settings: Settings) -> Callable[[int, Any], None]:
     return write
 
 
+def finish(_stop: Event, home: Path, side: str) -> None:
+    """Leaves no row without index."""
+    settings = settings_of(home, unindexed_rows=1)
+    if side == OURS:
+        assert not Optimizing(settings).run().is_failed
+    else:
+        lancedb.connect(settings.home.index_folder).open_table(settings.home.name).optimize()
+
+
 def measure(
     home: Path, side: str, rows: int, options: argparse.Namespace
 ) -> tuple[list[Answer], int]:
-    """Both phases of one side; how many batches were written meanwhile."""
+    """All phases of one side; how many batches were written."""
     knobs, seconds = Knobs(options.nprobes, options.ef, options.refine), 60 * options.minutes
-    show_progress(f"{side} {QUIET}")
-    quiet = Side(search, home, side, QUIET, seconds, knobs, core=SEARCH_CORE).result()
-    show_progress(f"{side} {BUSY}")
+
+    def search(phase: str) -> list[Answer]:
+        show_progress(f"{side} {phase}")
+        return Side(Search(home, side, phase, seconds, knobs), core=SEARCH_CORE).result()
+
+    found = search(QUIET)
     workers = [Side(write, home, side, rows, options.rate, core=WORK_CORE)]
     if side == OURS:
         upkeep = {"cadence": options.cadence, "retention": options.retention}
         workers.append(Side(keep_fast, home, upkeep, core=WORK_CORE))
-    busy = Side(search, home, side, BUSY, seconds, knobs, core=SEARCH_CORE).result()
-    return quiet + busy, [worker.stop() for worker in workers][0]
+    found += search(BUSY)
+    batches, *_ = [worker.stop() for worker in workers]
+    Side(finish, home, side).result()
+    return found + search(AFTER), batches
 
 
 # --- what came of it -----------------------------------------------------------------------------
 
 
 def show(found: Sequence[Answer], batches: dict[str, int]) -> None:
-    columns = ("questions", "p50 ms", "p95 ms", "p99 ms", "recall@10", "least", "unindexed")
-    line("", columns)
+    columns = ("questions", "p50 ms", "p95 ms", "p99 ms", "recall@10", "unindexed", "parts")
+    line("medians of what is not a percentile", columns, 28)
     p99 = {}
     for side in batches:
-        for phase in (QUIET, BUSY):
+        for phase in PHASES:
             own = [one for one in found if (one["side"], one["phase"]) == (side, phase)]
-            times = [one["ms"] for one in own]
-            p50, p95, p99[side, phase] = (np.percentile(times, share) for share in (50, 95, 99))
-            recalls = [one["recall"] for one in own if one["recall"] is not None]
-            unindexed = [o["unindexed_rows"] for o in own if o["unindexed_rows"] is not None]
-            values = [f"{len(own):,}", *(f"{o:.2f}" for o in (p50, p95, p99[side, phase]))]
-            values += [f"{np.mean(recalls):.3f}", f"{min(recalls):.2f}"]
-            line(f"{side} {phase}", [*values, f"{np.median(unindexed):,.0f}"])
+            times = [np.percentile([one["ms"] for one in own], share) for share in (50, 95, 99)]
+            p99[side, phase] = times[-1]
+            checked = [one for one in own if "recall" in one]
+            recall, unindexed, parts = (
+                [one[name] for one in checked]
+                for name in ("recall", "unindexed_rows", "index_parts")
+            )
+            values = [f"{len(own):,}", *(f"{one:.2f}" for one in times), f"{np.mean(recall):.3f}"]
+            line(f"{side} {phase}", [*values, f"{median(unindexed):,.0f}", str(median(parts))], 28)
     for side, count in batches.items():
-        own = [one["recall"] for one in found if one["side"] == side and one["recall"] is not None]
-        print(f"{side}: {count} batches; recall {np.mean(own):.3f} (asked: {LEAST_RECALL})")
-        verdict(
-            f"{side}: p99 {BUSY} / p99 {QUIET}", p99[side, BUSY] / p99[side, QUIET], MOST_SLOWER
-        )
+        recall = [one["recall"] for one in found if one["side"] == side and "recall" in one]
+        print(f"{side}: {count} batches; recall {np.mean(recall):.3f} (asked: {LEAST_RECALL})")
+        for rest in (QUIET, AFTER):
+            slower = p99[side, BUSY] / p99[side, rest]
+            verdict(f"{side}: p99 {BUSY} / p99 {rest}", slower, MOST_SLOWER)
 
 
 def draw(found: Sequence[Answer], path: Path) -> None:
     sides = list(dict.fromkeys(one["side"] for one in found))
     figure, axes = panels(*(f"{side}: ms of a question" for side in sides))
     for side, one in zip(sides, axes, strict=True):
-        for place, phase in enumerate((QUIET, BUSY)):
+        for place, phase in enumerate(PHASES):
             own = [o for o in found if (o["side"], o["phase"]) == (side, phase)]
             told = {"color": COLOURS[place], "label": phase, "s": 1, "rasterized": True}
             one.scatter([o["at_s"] for o in own], [o["ms"] for o in own], **told)
@@ -226,8 +260,8 @@ def draw(found: Sequence[Answer], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--scale", type=float, default=1.0, help="of the table's size")
-    parser.add_argument("--minutes", type=float, default=5.0, help="of each of the four phases")
-    parser.add_argument("--rate", type=float, default=1.0, help="batches a second")
+    parser.add_argument("--minutes", type=float, default=5.0, help="of each of the six phases")
+    parser.add_argument("--rate", type=float, default=0.2, help="batches a second")
     parser.add_argument("--nprobes", type=int, default=Knobs().nprobes)
     parser.add_argument("--ef", type=int, default=None)
     parser.add_argument("--refine", type=int, default=Knobs().refine)
@@ -248,7 +282,8 @@ def main() -> None:
             found += answers
             work += work_of(settings_of(home), since)
     show_progress("")
-    write_csv(options.out / "questions.csv", found)
+    unknown = dict.fromkeys(("recall", "unindexed_rows", "index_parts"))
+    write_csv(options.out / "questions.csv", [unknown | one for one in found])
     show(found, batches)
     show_work(work)
     draw(found, options.out / "questions.png")

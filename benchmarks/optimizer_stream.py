@@ -51,6 +51,7 @@ SHOWN = {
     "home_bytes": ("all tables of the home, MiB", MIB),
     "manifest_bytes": ("newest manifest, KiB", 1_024),
     "unindexed_rows": ("rows without vector index", 1),
+    "index_parts": ("parts of the vector index", 1),
 }
 JUDGED = ("batch_ms", "fragments", "versions", "bytes", "home_bytes")
 
@@ -135,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--scale", type=float, default=1.0, help="of the table's size")
     parser.add_argument("--minutes", type=float, default=15.0, help="of each of the two runs")
-    parser.add_argument("--rate", type=float, default=2.0, help="batches a second; 0: no pause")
+    parser.add_argument("--rate", type=float, default=0.5, help="batches a second; 0: no pause")
     parser.add_argument("--cadence", default="3 seconds")
     parser.add_argument("--retention", default="30 seconds")
     parser.add_argument("--tables", type=Path, default=Path("build/bench/tables"))

@@ -20,7 +20,7 @@ def headline(what: str) -> str:
 
 
 def line(label: str, values: Iterable[str], width: int = 44) -> None:
-    print(f"{label:<{width}}" + "".join(f"{value:>14}" for value in values))
+    print(f"{label:<{width}}" + "".join(f"{value:>12}" for value in values))
 
 
 def verdict(what: str, found: float, most: float) -> None:

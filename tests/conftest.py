@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadScopeScheduling
 
 from freshet.settings import Settings, SparkSettings, from_values
 from freshet.spark import start_session
@@ -17,11 +18,20 @@ warnings.filterwarnings("ignore", message=".*fork.*")
 os.environ.setdefault("LANCE_LOG", "error")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share the Spark session go to one worker, those of another file stay together."""
-    for item in items:
-        needs_spark = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else item.path.stem))
+_ALSO_WITH_SPARK = ("crash/test_landing_kill.py", "crash/test_restore.py")
+
+
+class _Shares(LoadScopeScheduling):
+    """All tests that share the Spark session go to one worker; those of a file stay together."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        shares = "integration/" in file or file.endswith(_ALSO_WITH_SPARK)
+        return "spark" if shares else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return _Shares(config, log)
 
 
 @pytest.fixture(scope="session")

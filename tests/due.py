@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from deltalake import write_deltalake
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
 
 from freshet import schemas
 from freshet.optimizer import Kind, Plan
-from freshet.stores.delta_tables import SmallTable
+from freshet.stores.delta_tables import create
 from optimized import OptimizedIndex, keys
 
 AT_ONCE = "0 seconds"
@@ -89,11 +90,14 @@ def _updated(index: OptimizedIndex, rows: int) -> None:
 
 
 def _in_fragments(index: OptimizedIndex, rows: int) -> None:
-    """Of new rows, updated ones among them, that the indexes cover."""
+    """Small ones, with deleted rows in them."""
     _filled(index, rows)
     tend(index)
-    for number in range(6):
-        index.put(*keys(rows // 8, number * rows // 16))
+    before: list[str] = []
+    for start in range(rows, 2 * rows, rows // 6):
+        new = keys(rows // 6, start)
+        index.write([*new, *before[:20]], before[20:40])
+        before = new
 
 
 def _with_old_versions(index: OptimizedIndex, rows: int) -> None:
@@ -112,45 +116,30 @@ def _with_strays(index: OptimizedIndex, rows: int) -> None:
 
 def strays(index: OptimizedIndex) -> set[str]:
     """Adds files that no version names, and returns their paths."""
-    table = Path(index.uri)
-    added = set()
-    for folder, ending in (("data", "lance"), ("_deletions", "arrow"), ("_transactions", "txn")):
-        like = next(path for path in sorted((table / folder).iterdir()) if path.is_file())
-        stray = like.with_name(_named_like(like.name, ending))
-        shutil.copyfile(like, stray)
-        added.add(str(stray.relative_to(table)))
-    training = table / "_indices" / str(uuid4())
-    training.mkdir()
-    (training / "index.idx").write_bytes(b"half an index")
-    added.add(str((training / "index.idx").relative_to(table)))
-    return added
-
-
-def _named_like(name: str, ending: str) -> str:
     number = uuid4()
-    if ending == "lance":
-        return f"{number.hex}.lance"
-    if ending == "txn":
-        return f"1-{number}.txn"
-    fragment, version, _ = name.split("-", 2)
-    return f"{fragment}-{version}-{number.int % 2**63}.{ending}"
+    paths = {
+        f"data/{number.hex}.lance",
+        "data/.tmp" + number.hex[:6],
+        f"_deletions/0-1-{number.int % 2**63}.arrow",
+        f"_transactions/1-{number}.txn",
+        f"_versions/{number.int % 2**63}.manifest#1",
+        f"_indices/{number}/index.idx",
+    }
+    for path in paths:
+        file = Path(index.uri) / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"half of something")
+    return paths
 
 
 def _with_many_small_files(index: OptimizedIndex, rows: int) -> None:
-    """As of writers that are started again and again: none of them lives to fold anything."""
+    """Bronze as many short batches leave it."""
     _filled(index, rows)
     tend(index)
-    uri = index.settings.home.ledger
-    table = SmallTable(uri, schemas.LEDGER)
-    row = table.read()[0] | {"sink": "another"}
-    for _ in range(70):
-        write_deltalake(uri, _one(row), mode="append")
-
-
-def _one(row: dict[str, Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.Table.from_pylist([row], schema=schemas.LEDGER)
+    create(index.settings.home.bronze, schemas.BRONZE)
+    bronze, event = DeltaTable(index.settings.home.bronze), pa.table({"key": ["a"]})
+    for _ in range(66):
+        write_deltalake(bronze, event, mode="append", schema_mode="merge")
 
 
 def age(index: OptimizedIndex, paths: set[str], seconds: float) -> None:
@@ -170,5 +159,5 @@ DUE = (
     Due(Kind.COMPACT, ("",), _in_fragments),
     Due(Kind.CLEAN, ("versions",), _with_old_versions, {"retention": AT_ONCE}),
     Due(Kind.SWEEP, ("files",), _with_strays, {"orphan_age": AT_ONCE}),
-    Due(Kind.TIDY, ("ledger",), _with_many_small_files),
+    Due(Kind.TIDY, ("bronze",), _with_many_small_files),
 )

@@ -308,6 +308,8 @@ def _some(keys: Iterable[str], chooser: Random, most: int) -> list[str]:
 
 def _rows(dataset: lance.LanceDataset, **asked: Any) -> list[tuple[str, int]]:
     """Key and version of what is found, in its order."""
-    found = dataset.to_table(columns=["key", "record_version"], **asked)
-    keys, versions = (found.column(name).to_pylist() for name in ("key", "record_version"))
+    columns = ["key", "record_version"]
+    scan = dataset.scanner(columns=columns, disable_scoring_autoprojection=True, **asked)
+    found = scan.to_table()
+    keys, versions = (found.column(name).to_pylist() for name in columns)
     return [(key, int(version)) for key, version in zip(keys, versions, strict=True)]

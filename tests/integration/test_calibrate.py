@@ -118,7 +118,7 @@ def test_an_index_is_calibrated_on_a_copy_and_left_as_it_is(freshet: Freshet) ->
     ]
     assert all(took["seconds"] > 0 for took in evidence["actions"])
     assert derived["held_ms"] <= derived["target_ms"] + 0.01
-    names = ["index_parts", "small_fragments", "cadence", "unindexed_rows"]
+    names = ["index_parts", "cadence", "unindexed_rows", "small_fragments"]
     assert [one["setting"] for one in derived["settings"]] == [f"optimizer.{n}" for n in names]
     after = contents("home")
     assert {name: after[name] for name in before} == before

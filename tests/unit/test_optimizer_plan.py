@@ -1,5 +1,6 @@
 """Plans: what is due, why, and what a limit forbids. No table is needed."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from freshet.optimizer import Action, Kind, Limits, Situation, Wanted, plan
@@ -123,11 +124,23 @@ def test_a_large_fragment_stays_while_few_of_its_rows_are_deleted() -> None:
     assert (action.kind, action.reasons) == (Kind.COMPACT, ("deleted_share=0.25>0.20",))
 
 
-def test_after_each_race_that_a_writer_won_the_steps_are_half_as_large() -> None:
+def test_after_a_race_that_a_writer_won_the_next_step_is_half_as_large() -> None:
     table = shape(*(fragment(number, 8_000) for number in range(64)), indexes=(index(512_000),))
-    widest = [max(action.rows for action in due(table, lost=lost)) for lost in range(4)]
-    assert widest == sorted(widest, reverse=True)
-    assert widest[0] > 3 * widest[3]
+    widest = max(action.rows for action in due(table))
+    for _ in range(3):
+        smaller = max(action.rows for action in due(table, lost_rows=widest))
+        assert 0 < smaller <= widest / 2
+        widest = smaller
+
+
+def test_fragments_that_different_parts_of_an_index_cover_are_not_folded_together() -> None:
+    parts = [frozenset({"old"})] * 5 + [frozenset({"new"})] * 3 + [frozenset[str]()] * 8
+    fragments = [replace(fragment(number), parts=held) for number, held in enumerate(parts)]
+    known = {"indexes": (index(8_000, new=999),)}
+    chosen = [action.details["fragments"] for action in due(shape(*fragments, **known))]
+    assert chosen == [list(range(8, 16))]
+    again = [action.details["fragments"] for action in due(shape(*fragments[:5] * 4, **known))]
+    assert again, "neighbours of the same part are"
 
 
 def test_no_fragment_is_in_two_foldings_of_a_plan() -> None:

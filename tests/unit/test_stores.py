@@ -1,12 +1,15 @@
 """The tables under everything: small Delta tables and Lance tables."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
+from threading import Barrier
 
 import lance
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from freshet.errors import CommitConflictError, StoreError, TableMissingError
 from freshet.stores.delta_tables import SmallTable, rows_and_nulls
@@ -60,6 +63,16 @@ def test_many_appends_keep_every_row_and_few_files(tmp_path: Path) -> None:
     assert SmallTable(str(tmp_path / "s"), SCHEMA).count() == 70
 
 
+def test_files_of_processes_that_ended_soon_are_folded_by_a_later_one(tmp_path: Path) -> None:
+    uri = str(tmp_path / "s")
+    for number in range(70):
+        SmallTable(uri, SCHEMA).append([{"key": str(number), "note": "x"}])
+    assert sorted(row["key"] for row in SmallTable(uri, SCHEMA).read(["key"])) == sorted(
+        str(number) for number in range(70)
+    )
+    assert len(DeltaTable(uri).file_uris()) < 64
+
+
 def test_rows_and_nulls_come_from_the_log(tmp_path: Path) -> None:
     small = SmallTable(str(tmp_path / "s"), SCHEMA)
     small.append([{"key": "a", "note": None}, {"key": "b", "note": "x"}])
@@ -77,6 +90,24 @@ def test_creating_twice_changes_nothing(table: LanceTable) -> None:
     again = LanceTable.create(table.uri, SCHEMA, key="key")
     assert again.version == table.version
     assert again.metadata == table.metadata == {"a": "b", TABLE_ID: again.metadata[TABLE_ID]}
+
+
+def test_a_table_that_several_make_at_once_is_made_once(tmp_path: Path) -> None:
+    start = Barrier(4)
+
+    def make_and_write(number: int, uri: str) -> str:
+        start.wait(10)
+        table = LanceTable.create(uri, SCHEMA)
+        write(table, {str(number): "x"}, [])
+        return table.metadata[TABLE_ID]
+
+    with ThreadPoolExecutor(4) as pool:
+        for place in range(20):
+            uri = str(tmp_path / f"{place}.lance")
+            identities = set(pool.map(make_and_write, range(4), [uri] * 4))
+            made = LanceTable.open(uri)
+            assert identities == {made.metadata[TABLE_ID]}
+            assert sorted(contents(made)) == ["0", "1", "2", "3"], "one has emptied it again"
 
 
 def test_one_commit_deletes_and_inserts_and_carries_its_stamp(table: LanceTable) -> None:

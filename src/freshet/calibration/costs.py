@@ -51,12 +51,14 @@ class Costs:
 
     indexed_ms: float
     """p95 with everything indexed, in one part."""
+    scan: Line
+    """p95 by unindexed rows of one fragment; a few cost more than none, being scanned beside."""
+    fragment_ms: float
+    """What each further fragment of them adds."""
     rows: Line
-    """p95 by unindexed rows; a few of them cost more than none, since they are scanned beside."""
+    """p95 by unindexed rows as they come, a fragment with each batch."""
     part_ms: float
     """What each further part of the index adds."""
-    fragment_ms: float
-    """What each further fragment of the unindexed rows adds."""
     run: Line
     """Seconds of a run by the rows that it indexes, merges and compaction with their share."""
 
@@ -73,22 +75,24 @@ class Costs:
             for s, p95 in scanned.items()
             if s.unindexed_rows == cut.unindexed_rows
         ]
-        rows = Line.of(by_rows)
+        scan, fragment_ms = Line.of(by_rows), Line.of(by_fragments).each
+        few_ms = max(scan.fixed, by_parts[1])
         return cls(
             indexed_ms=by_parts[1],
-            rows=Line(max(rows.fixed, by_parts[1]), rows.each),
+            scan=Line(few_ms, scan.each),
+            fragment_ms=fragment_ms,
+            rows=Line(few_ms, scan.each + fragment_ms / evidence.growth.rows_per_batch),
             part_ms=Line.of(list(by_parts.items())).each,
-            fragment_ms=Line.of(by_fragments).each,
             run=_run(evidence),
         )
 
-    def p95_ms(self, rows: float, parts: int, fragments: int) -> float:
-        """Of searches while the index is like that."""
-        return self.rows.at(rows) + self._added_ms(parts, fragments)
+    def p95_ms(self, rows: float, parts: int) -> float:
+        """Of searches with so many unindexed rows and parts of the index."""
+        return self.rows.at(rows) + (parts - 1) * self.part_ms
 
-    def rows_within(self, p95_ms: float, parts: int, fragments: int) -> float:
+    def rows_within(self, p95_ms: float, parts: int) -> float:
         """The most unindexed rows that keep p95 within that."""
-        return self.rows.within(p95_ms - self._added_ms(parts, fragments))
+        return self.rows.within(p95_ms - (parts - 1) * self.part_ms)
 
     def shortest_pause_s(self, rows_per_hour: float) -> float:
         """So long that a run over the rows that come meanwhile fits; endless if none is."""
@@ -106,9 +110,6 @@ class Costs:
     def rows_per_hour_within(self, pause_s: float) -> float:
         """The growth with which runs keep up that have so long a pause between them."""
         return self.run.within(pause_s / PAUSE) * 3_600 / pause_s
-
-    def _added_ms(self, parts: int, fragments: int) -> float:
-        return (parts - 1) * self.part_ms + (fragments - 1) * self.fragment_ms
 
 
 def _run(evidence: Evidence) -> Line:

@@ -15,8 +15,9 @@ from freshet.units import duration_of, duration_within, round_down, seconds_of
 _DEFAULT: Final = 1.5
 """Without a target, searches may take so many times the least that can be kept."""
 _SHARE: Final = 0.25
-"""Parts may take so much of what is left above the least, and fragments, too; rows the rest."""
+"""Parts may take so much of what the target leaves above the least, and rows the rest."""
 _LEAST_ROWS: Final = 100
+_MOST_FRAGMENTS: Final = 64
 _LONGEST_PAUSE_S: Final = 600.0
 
 
@@ -52,7 +53,7 @@ class Derived:
     @property
     def advice(self) -> tuple[AnyAdvice, ...]:
         """All of it, in the order in which one follows from the other."""
-        return (self.index_parts, self.small_fragments, self.cadence, self.unindexed_rows)
+        return (self.index_parts, self.cadence, self.unindexed_rows, self.small_fragments)
 
     def as_dict(self) -> dict[str, Any]:
         """The form that `--json` prints."""
@@ -73,11 +74,8 @@ def derive(
     """The settings that keep p95 of searches within a latency, or within what can be kept."""
     costs, growth = Costs.of(evidence), evidence.growth
     target = _target(costs, growth, latency_ms)
-    spare_ms = _SHARE * (target.p95_ms - target.least_ms)
-    parts = _parts(costs, evidence, spare_ms, settings)
-    fragments = _fragments(costs, evidence, spare_ms, settings)
-    fitting = costs.rows_within(target.p95_ms, parts.new, fragments.new)
-    room = min(fitting, evidence.most_unindexed)
+    parts = _parts(costs, evidence, target, settings)
+    room = min(costs.rows_within(target.p95_ms, parts.new), evidence.most_unindexed)
     cadence = _cadence(costs, growth, room, settings)
     coming = _coming(costs, growth, cadence.new)
     rows = _rows(costs, room, coming, target, settings)
@@ -85,12 +83,12 @@ def derive(
         costs=costs,
         target=target,
         room=int(room),
-        held_ms=costs.p95_ms(rows.new + coming, parts.new, fragments.new),
+        held_ms=costs.p95_ms(rows.new + coming, parts.new),
         run_s=costs.run.at(growth.rows_per_hour * seconds_of(cadence.new) / 3_600),
         unindexed_rows=rows,
         cadence=cadence,
         index_parts=parts,
-        small_fragments=fragments,
+        small_fragments=_fragments(costs, growth, rows.new, settings),
     )
 
 
@@ -103,7 +101,7 @@ def _target(costs: Costs, growth: Growth, latency_ms: float | None) -> Target:
     """What was asked for if that can be kept, else the least that can."""
     pause_s = min(costs.shortest_pause_s(growth.rows_per_hour), _LONGEST_PAUSE_S)
     rows = _LEAST_ROWS + _coming(costs, growth, duration_of(pause_s))
-    least_ms = costs.p95_ms(rows, FAN_IN, FAN_IN)
+    least_ms = costs.p95_ms(rows, FAN_IN)
     known = (
         f"it is {costs.indexed_ms:.1f} ms with everything indexed, and {costs.rows.fixed:.1f} ms "
         "as soon as a few rows are not"
@@ -123,39 +121,20 @@ def _target(costs: Costs, growth: Growth, latency_ms: float | None) -> Target:
 
 
 def _parts(
-    costs: Costs, evidence: Evidence, spare_ms: float, settings: OptimizerSettings
+    costs: Costs, evidence: Evidence, target: Target, settings: OptimizerSettings
 ) -> Advice[int]:
-    new = _most(spare_ms, costs.part_ms, evidence.most_parts)
+    """Four, and as many more as a share of the time above the least pays for."""
+    spare_ms, most = _SHARE * (target.p95_ms - target.least_ms), evidence.most_parts
+    fitting = FAN_IN + spare_ms / costs.part_ms if costs.part_ms else inf
+    new = int(max(FAN_IN, min(fitting, most)))
+    bound = f"; fewer than {FAN_IN} would be merged too often" if new == FAN_IN else ""
+    if new == most:
+        bound = "; more were not tried"
     reason = (
         f"each further part adds {costs.part_ms:.2f} ms to p95, so {new} add "
-        f"{(new - 1) * costs.part_ms:.1f} ms{_bound(new, evidence.most_parts)}"
+        f"{(new - 1) * costs.part_ms:.1f} ms{bound}"
     )
     return Advice(("optimizer", "index_parts"), settings.index_parts, new, reason)
-
-
-def _fragments(
-    costs: Costs, evidence: Evidence, spare_ms: float, settings: OptimizerSettings
-) -> Advice[int]:
-    new = _most(spare_ms, costs.fragment_ms, evidence.most_fragments)
-    come_s = 3_600 * new / evidence.growth.batches_per_hour
-    reason = (
-        f"each further fragment adds {costs.fragment_ms:.3f} ms to p95, so {new} add "
-        f"{(new - 1) * costs.fragment_ms:.1f} ms; so many come in {_told(come_s)}"
-        f"{_bound(new, evidence.most_fragments)}"
-    )
-    return Advice(("optimizer", "small_fragments"), settings.small_fragments, new, reason)
-
-
-def _most(spare_ms: float, each_ms: float, measured: int) -> int:
-    """As many as the time allows, but no fewer than are worth folding and no more than tried."""
-    fitting = FAN_IN + spare_ms / each_ms if each_ms else inf
-    return int(max(FAN_IN, min(fitting, measured)))
-
-
-def _bound(new: int, measured: int) -> str:
-    if new == measured:
-        return "; more were not tried"
-    return f"; fewer than {FAN_IN} would be folded too often" if new == FAN_IN else ""
 
 
 def _cadence(costs: Costs, growth: Growth, room: float, settings: OptimizerSettings) -> Advice[str]:
@@ -184,10 +163,21 @@ def _rows(
     new = max(_LEAST_ROWS, round_down(room - coming))
     reason = (
         f"up to {room:,.0f} unindexed rows keep p95 within {target.p95_ms:.1f} ms (1,000 add "
-        f"{1_000 * costs.rows.each:.2f} ms), and {coming:,.0f} may come before "
-        "they are indexed"
+        f"{1_000 * costs.rows.each:.2f} ms), and {coming:,.0f} may come before they are indexed"
     )
     return Advice(("optimizer", "unindexed_rows"), settings.unindexed_rows, new, reason)
+
+
+def _fragments(costs: Costs, growth: Growth, rows: int, settings: OptimizerSettings) -> Advice[int]:
+    """As many as the rows that are indexed at once come in, so that these fold at once, too."""
+    batches = rows / growth.rows_per_batch
+    new = int(max(FAN_IN, min(batches, _MOST_FRAGMENTS)))
+    bound = f"; {_MOST_FRAGMENTS} at most" if batches > _MOST_FRAGMENTS else ""
+    reason = (
+        f"{rows:,} rows come in {batches:,.0f} batches, each with a fragment, which adds "
+        f"{costs.fragment_ms:.2f} ms to p95 until it is indexed{bound}"
+    )
+    return Advice(("optimizer", "small_fragments"), settings.small_fragments, new, reason)
 
 
 def _told(seconds: float) -> str:

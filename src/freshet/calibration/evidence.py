@@ -103,11 +103,6 @@ class Evidence:
         """No more parts were tried."""
         return max(one.shape.parts for one in self.latencies)
 
-    @property
-    def most_fragments(self) -> int:
-        """No more fragments were tried."""
-        return max(one.shape.fragments for one in self.latencies)
-
     def as_dict(self) -> dict[str, Any]:
         """The form that `--json` prints."""
         growth = asdict(self.growth)

@@ -61,11 +61,10 @@ def _draw_searches(axes: "Axes", evidence: Evidence, derived: Derived) -> None:
     for name, colour in (("p50", _BLUE), ("p95", _ORANGE), ("p99", _GREY)):
         times = [getattr(one, f"{name}_ms") for one in scanned]
         axes.plot(rows, times, "o", color=colour, label=name)
-    ends, parts, fragments = [0, rows[-1]], derived.index_parts.new, derived.small_fragments.new
-    fitted = [derived.costs.p95_ms(count, 1, 1) for count in ends]
-    at_most = [derived.costs.p95_ms(count, parts, fragments) for count in ends]
-    axes.plot(ends, fitted, ":", color=_ORANGE)
-    label = f"p95 with {parts} parts, {fragments} fragments"
+    ends, parts = [0, rows[-1]], derived.index_parts.new
+    axes.plot(ends, [derived.costs.scan.at(count) for count in ends], ":", color=_ORANGE)
+    at_most = [derived.costs.p95_ms(count, parts) for count in ends]
+    label = f"p95 with {parts} parts, batch by batch"
     axes.plot(ends, at_most, "-", color=_ORANGE, label=label)
     target, room = derived.target.p95_ms, derived.room
     axes.axhline(target, color=_GREY, linestyle="--", label=f"target: {target:.1f} ms")

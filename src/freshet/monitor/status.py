@@ -70,7 +70,7 @@ class IndexStatus:
     def of(cls, uri: str, *, held: int = 0) -> "IndexStatus":
         """The figures of an index, all of one version; zero if it has not been made yet."""
         try:
-            shape = shape_of(uri, has_versions=False)
+            shape = shape_of(uri)
         except TableMissingError:
             return cls(held=held)
         table, index = LanceTable.open(uri, version=shape.version), shape.index_on("vector")

@@ -85,7 +85,8 @@ class Limits:
             return by_time
         return min(by_time, self.memory_bytes // index_bytes(1, dimension))
 
-    def rows_to_fold(self, lost: int, speeds: Mapping[Kind, float]) -> int:
-        """The rows that one compaction may read: half as many each time that a writer won."""
+    def rows_to_fold(self, lost_rows: int | None, speeds: Mapping[Kind, float]) -> int:
+        """The rows that one compaction may read: half as many as one that a writer beat."""
         by_time = int(self.seconds * speeds.get(Kind.COMPACT, SPEEDS[Kind.COMPACT]))
-        return max(min(by_time, 2 * self.fragment_rows) >> lost, 1_024)
+        most = min(by_time, 2 * self.fragment_rows)
+        return max(most if lost_rows is None else min(most, lost_rows // 2), 1_024)

@@ -14,7 +14,7 @@ from typing import Final
 from uuid import uuid4
 
 from freshet.clock import utc_now
-from freshet.errors import CommitConflictError, FreshetError
+from freshet.errors import CommitConflictError, FreshetError, StoreError
 from freshet.events import emit, warn
 from freshet.optimizer import memory
 from freshet.optimizer.acting import Acting
@@ -96,7 +96,7 @@ class Optimizer:
         for round_ in range(_MOST_ROUNDS):
             shape, records = shape_of(self.uri), self.records.latest(self.clock())
             if not round_:
-                self.on_shape(shape)
+                self._note(shape)
             found = self._plan(shape, records)
             refusals, due = found.refusals, []
             for action in found.actions:
@@ -111,6 +111,12 @@ class Optimizer:
                 done += self._done(action, shape, on_action)
         return RunReport(tuple(done), refusals, tuple(dict.fromkeys(waiting)))
 
+    def _note(self, shape: TableShape) -> None:
+        try:
+            self.on_shape(shape)
+        except FreshetError as error:
+            warn("optimizer", "look_not_noted", error=error)
+
     def _done(self, action: Action, shape: TableShape, on_action: OnAction) -> Iterator[Done]:
         """Does one action and records it; nothing if the writer would not let go."""
         with self._alone() as is_alone:
@@ -119,7 +125,10 @@ class Optimizer:
                 return
             on_action(action, None)
             record = self._try(action, shape)
-        self.records.add(record)
+        try:
+            self.records.add(record)
+        except StoreError as error:  # others, such as a cleanup, may make room
+            warn("optimizer", "action_not_recorded", action=action.sentence, error=error)
         on_action(action, record)
         yield record
 

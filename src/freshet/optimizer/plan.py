@@ -62,8 +62,8 @@ class Situation:
     """What the last probe of the vector index found."""
     speeds: Mapping[Kind, float] = field(default_factory=dict)
     """Rows a second, as measured before."""
-    lost: int = 0
-    """How often in a row a writer was faster than a compaction."""
+    lost_rows: int | None = None
+    """What the last compaction read, if a writer was faster than it."""
     free_bytes: int | None = None
     """Room on the disk; None where that cannot be known."""
     orphans: Mapping[str, int] = field(default_factory=dict)
@@ -165,7 +165,7 @@ def _new_rows(index: IndexShape, limits: Limits) -> str | None:
 
 def _compactions(situation: Situation, limits: Limits) -> Iterator[Action]:
     """Fragments with many deleted rows by themselves, then runs of small ones."""
-    most_rows = limits.rows_to_fold(situation.lost, situation.speeds)
+    most_rows = limits.rows_to_fold(situation.lost_rows, situation.speeds)
     left: list[FragmentShape | None] = []
     parts: frozenset[str] = frozenset()
     for fragment in situation.shape.fragments:

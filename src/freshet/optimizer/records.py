@@ -23,6 +23,8 @@ _SPEED_OF: Final = 5
 _LEAST_ROWS: Final = 1_000
 """Actions of fewer rows say little about speed."""
 _LONGEST_PAUSE: Final = timedelta(hours=1)
+_LOST_LATELY: Final = timedelta(minutes=10)
+"""Then a compaction is tried at its full size again; a smaller one may not be worth its while."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Done:
 
     def is_of(self, action: Action) -> bool:
         """Whether it was a try at the same thing."""
+        if action.kind is Kind.COMPACT:  # its target only says how many fragments it folds
+            return self.action == Kind.COMPACT
         return (self.action, self.target) == (action.kind, action.target)
 
 
@@ -93,15 +97,12 @@ def speeds(records: Sequence[Done]) -> Mapping[Kind, float]:
     return found
 
 
-def lost_in_a_row(records: Sequence[Done]) -> int:
-    """How many compactions a writer has beaten since one got through."""
-    count = 0
-    for done in reversed(records):
-        if done.action == Kind.COMPACT:
-            if done.status != LOST:
-                break
-            count += 1
-    return count
+def lost_rows(records: Sequence[Done], now: datetime) -> int | None:
+    """How many rows the last compaction read if a writer beat it lately; None if none did."""
+    last = next((done for done in reversed(records) if done.action == Kind.COMPACT), None)
+    if last is None or last.status != LOST or last.finished_at < now - _LOST_LATELY:
+        return None
+    return last.rows
 
 
 def is_waiting(action: Action, records: Sequence[Done], now: datetime, cadence: timedelta) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from threading import Event, Thread
 from typing import Final
 
@@ -19,7 +19,7 @@ from freshet.optimizer.acting import Acting, Hook, no_hook
 from freshet.optimizer.health import Health, HealthRecords, last_probe
 from freshet.optimizer.optimizer import OnAction
 from freshet.optimizer.plan import SideTable
-from freshet.optimizer.records import Done, lost_in_a_row, speeds
+from freshet.optimizer.records import Done, lost_rows, speeds
 from freshet.search.probe import Probe, probe
 from freshet.settings import NO_INDEX, Settings
 from freshet.sink import Ledger
@@ -29,7 +29,6 @@ from freshet.stores.lance_tables import TABLE_ID, LanceTable
 from freshet.stores.locks import ExpiringLock
 from freshet.units import seconds_of
 
-_SMALL_TABLE_BYTES: Final = 1 << 20
 _PROBE_SAMPLES: Final = 16
 _LONGEST_PAUSE_S: Final = 3_600.0
 KEPT_FOR: Final = timedelta(days=30)
@@ -68,7 +67,7 @@ class Optimizing:
             acting=Acting(
                 home.index, self.settings.index.metric, chosen.fragment_rows, self._tidy, self.hook
             ),
-            records=Records(home.optimizer, home.name),
+            records=self._records,
             lock=_lock(self.settings, "optimizer", "an optimizer"),
             writer_lock=index_lock(self.settings, "an optimizer"),
             cadence=timedelta(seconds=seconds_of(chosen.cadence)),
@@ -102,7 +101,7 @@ class Optimizing:
             floor=self._floor(),
             recall=None if probed is None or not _is_after(probed, records) else probed.recall,
             speeds=speeds(records),
-            lost=lost_in_a_row(records),
+            lost_rows=lost_rows(records, now),
             free_bytes=shutil.disk_usage(home.root).free if home.is_local else None,
             orphans=lance_actions.orphans(home.index, now - limits.orphan_age),
             tables=tuple(self._side_tables()),
@@ -116,23 +115,9 @@ class Optimizing:
         return None if newest is None else newest.table_version
 
     def _side_tables(self) -> Iterator[SideTable]:
-        home = self.settings.home
-        for name, uri in self._small_tables.items():
-            found = delta_upkeep.files_of(uri)
-            yield SideTable(name, found.files, found.bytes // _SMALL_TABLE_BYTES, found.bytes)
-        found = delta_upkeep.files_of(home.bronze)
+        """Bronze alone: all others are folded by who appends to them (`SmallTable`)."""
+        found = delta_upkeep.files_of(self.settings.home.bronze)
         yield SideTable("bronze", found.files, found.rows // self._bronze_rows, found.bytes)
-
-    @property
-    def _small_tables(self) -> dict[str, str]:
-        home = self.settings.home
-        return {
-            "ledger": home.ledger,
-            "files": home.files,
-            "schema": home.schema,
-            "optimizer": home.optimizer,
-            "health": home.health,
-        }
 
     @property
     def _bronze_rows(self) -> int:
@@ -140,16 +125,17 @@ class Optimizing:
         return max(self.settings.pipeline.max_rows_per_batch // FILES_PER_BATCH, 1)
 
     def _tidy(self, name: str) -> None:
-        if name in self._small_tables:
-            delta_upkeep.fold_small(self._small_tables[name], _SMALL_TABLE_BYTES)
-            return
         found = delta_upkeep.files_of(self.settings.home.bronze)
         row_bytes = found.bytes // max(found.rows, 1)
         delta_upkeep.fold(self.settings.home.bronze, max(row_bytes * self._bronze_rows, 1))
 
     # --- how the index fares ---------------------------------------------------------------------
 
-    @property
+    @cached_property
+    def _records(self) -> Records:
+        return Records(self.settings.home.optimizer, self.settings.home.name)
+
+    @cached_property
     def _health(self) -> HealthRecords:
         return HealthRecords(self.settings.home.health, self.settings.home.name)
 
@@ -166,10 +152,9 @@ class Optimizing:
 
     def _forget(self, before: datetime) -> None:
         """Old rows go; a failure is told, does no harm, and the next day tries again."""
-        home = self.settings.home
         try:
             self._health.forget_before(before)
-            Records(home.optimizer, home.name).forget_before(before)
+            self._records.forget_before(before)
         except FreshetError as error:
             warn("optimizer", "forget_failed", error=error)
 

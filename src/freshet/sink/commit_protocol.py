@@ -122,8 +122,8 @@ class CommitProtocol:
                 report = self._recovered(attempt, decision.found)
             else:
                 report = self._write(attempt, fence, prepare)
-        self._landed[batch.query_id] = batch.batch_id
-        self._keep_keys_indexed()
+            self._landed[batch.query_id] = batch.batch_id
+            self._keep_keys_indexed()
         return report
 
     # --- steps 1 and 2 ---------------------------------------------------------------------------

@@ -63,8 +63,11 @@ class SmallTable:
     """A Delta table that one process appends small rows to.
 
     Guarantee: an append is atomic; a crash leaves it whole or absent. Appends stay cheap for ever,
-    since every 32nd one folds the small files together. It holds no rows in memory, only the names
-    of its files, whose number that folding bounds.
+    since every 32nd one folds the small files together, and the first one if there are many. It
+    holds no rows in memory, only the names of its files, whose number that folding bounds.
+
+    Nobody else may fold it: delta-rs lets two foldings of one version pass, and each brings all
+    rows of the files that it folds.
     """
 
     def __init__(self, uri: str, schema: pa.Schema) -> None:
@@ -122,9 +125,15 @@ class SmallTable:
 
     def _fold_small_files(self) -> None:
         self._appends += 1
-        if self._table is not None and self._appends % _COMPACT_EVERY == 0:
+        if self._table is not None and self._is_time_to_fold(self._table):
             self._table.optimize.compact(target_size=_COMPACT_TO_BYTES)
             self._table.vacuum(dry_run=False)
+
+    def _is_time_to_fold(self, table: DeltaTable) -> bool:
+        """Processes that end soon leave their files to the next one."""
+        if self._appends == 1:
+            return len(table.file_uris()) >= 2 * _COMPACT_EVERY
+        return self._appends % _COMPACT_EVERY == 0
 
 
 def rows_and_nulls(uri: str, column: str, what: str) -> tuple[int, int]:

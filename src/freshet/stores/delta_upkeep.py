@@ -48,18 +48,6 @@ def fold(uri: str, target_bytes: int) -> None:
         raise StoreError("fold the files of", uri, error) from error
 
 
-def fold_small(uri: str, target_bytes: int) -> None:
-    """The same for a table that only short looks are taken at: its own retention tells the rest."""
-    try:
-        table = DeltaTable(uri)
-        table.optimize.compact(target_size=target_bytes)
-        table.vacuum(dry_run=False)
-        table.create_checkpoint()
-        table.cleanup_metadata()
-    except (DeltaError, OSError) as error:
-        raise StoreError("fold the files of", uri, error) from error
-
-
 def forget(uri: str, where: str) -> None:
     """Removes rows; nothing happens if there is no table.
 

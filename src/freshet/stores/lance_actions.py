@@ -4,7 +4,7 @@ Every function opens the newest version, and ends in one commit or in none. A ki
 leaves the table as it was, and at worst files that no version names.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -127,8 +127,12 @@ def orphans(uri: str, before: datetime) -> dict[str, int]:
     A writer's files have no name before its commit, so `before` must lie before any commit under
     way began to write.
     """
+    known = copies.dated_files_below(uri)
+    old = {path: file.bytes for path, file in known.items() if file.changed_at < before}
     with translating("look for files that nothing names in", uri):
         dataset = lance.dataset(uri)
+        if _newest_names(dataset, old):
+            return {}
         found = dataset.explain_cleanup_old_versions(
             retain_versions=_ALL_VERSIONS,
             delete_unverified=True,
@@ -136,18 +140,34 @@ def orphans(uri: str, before: datetime) -> dict[str, int]:
             max_files=_MOST_ORPHANS,
         )
         told = [file.path for file in found.candidate_files if file.unverified]
-        known = copies.dated_files_below(uri)
-        old = {path: file.bytes for path, file in known.items() if file.changed_at < before}
         unnamed = {path for full in told for path in _endings(full)}
-        unnamed |= _unnamed(dataset, {path for path in old if path.startswith(_UNTOLD)})
+        unnamed |= _unnamed(dataset, {path for path in old if _is_untold(path)})
     return {path: size for path, size in old.items() if path in unnamed}
 
 
-def _unnamed(dataset: lance.LanceDataset, paths: set[str]) -> set[str]:
-    """Those of the paths that no version names; almost always the newest or the oldest names all.
+def _newest_names(dataset: lance.LanceDataset, paths: Iterable[str]) -> bool:
+    """Whether the newest version names them all, as it mostly does; else all have to be read."""
+    named = _named_by(dataset, int(dataset.version))
+    for fragment in dataset.get_fragments():
+        named |= {f"data/{file.path}" for file in fragment.metadata.files}
+    parts = (part for index in dataset.describe_indices() for part in index.segments)
+    folders = tuple(f"_indices/{part.uuid}/" for part in parts)
+    return all(
+        path in named or path.startswith(folders) or path.endswith(".manifest") for path in paths
+    )
 
-    Lance's own account leaves them out, and so would keep them for ever.
+
+def _is_untold(path: str) -> bool:
+    """Whether Lance's own account leaves such files out, and so would keep them for ever.
+
+    Those are files of deletions and transactions, and files that a kill has left half written.
     """
+    name = path.rpartition("/")[2]
+    return path.startswith(_UNTOLD) or name.startswith(".tmp") or "#" in name
+
+
+def _unnamed(dataset: lance.LanceDataset, paths: set[str]) -> set[str]:
+    """Those of the paths that no version names; almost always the newest or oldest names all."""
     paths = paths - _named_by(dataset, int(dataset.version))
     for known in dataset.versions() if paths else ():
         paths -= _named_by(dataset, int(known["version"]))

@@ -1,6 +1,6 @@
 """What a Lance table is made of: fragments, parts of indexes, versions and bytes. Reads only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -8,12 +8,13 @@ import lance
 from lance import LanceDataset
 
 from freshet.errors import TableMissingError
-from freshet.stores.copies import files_below
+from freshet.stores.copies import DatedFile, dated_files_below
 from freshet.stores.lance_commits import translating
-from freshet.stores.lance_versions import Version, versions_of
+from freshet.stores.lance_versions import Version
 
 _VERSIONS: Final = "_versions/"
 _MANIFEST: Final = ".manifest"
+_LAST_VERSION: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,11 @@ class TableShape:
         return next((index for index in self.indexes if index.column == column), None)
 
 
-def shape_of(uri: str, *, has_versions: bool = True) -> TableShape:
+def shape_of(uri: str) -> TableShape:
     """The shape of a table; `TableMissingError` if there is none.
 
-    Holds a few numbers for each fragment, version and part of an index, and no rows. Versions have
-    to be read one by one; what can do without them is quick however many are kept.
+    Holds a few numbers for each fragment, version and part of an index, and no rows. Reads no
+    manifest but the newest: when a version was committed is told by its file.
     """
     with translating("look at the shape of", uri):
         try:
@@ -110,26 +111,30 @@ def shape_of(uri: str, *, has_versions: bool = True) -> TableShape:
             if "was not found" in str(error):
                 raise TableMissingError("index", uri) from None
             raise
-        files = files_below(uri)
-        manifests = [
-            size
-            for path, size in files.items()
-            if path.startswith(_VERSIONS) and path.endswith(_MANIFEST)
-        ]
+        files = dated_files_below(uri)
+        manifests = dict(sorted(_manifests(files)))
         indexes = dataset.describe_indices()
         parts = _parts_by_fragment(indexes)
         return TableShape(
             version=int(dataset.version),
             fragments=tuple(_fragment(found, parts) for found in dataset.get_fragments()),
             indexes=tuple(_index(dataset, found) for found in indexes),
-            versions=tuple(versions_of(dataset)) if has_versions else (),
+            versions=tuple(Version(at, file.changed_at) for at, file in manifests.items()),
             manifests=len(manifests),
             tagged=frozenset(int(tag["version"]) for tag in dataset.tags.list().values()),
-            bytes=sum(files.values()),
-            manifest_bytes=max(manifests, default=0),
+            bytes=sum(file.bytes for file in files.values()),
+            manifest_bytes=max(manifests.items())[1].bytes,
             columns=tuple(dataset.schema.names),
             dimension=max((_dimension(field) for field in dataset.schema), default=0),
         )
+
+
+def _manifests(files: Mapping[str, DatedFile]) -> Iterator[tuple[int, DatedFile]]:
+    """By version; names count down from the last one that can be, and those of old tables up."""
+    for path, file in files.items():
+        name = path.removeprefix(_VERSIONS).removesuffix(_MANIFEST)
+        if name.isdigit() and path == f"{_VERSIONS}{name}{_MANIFEST}":
+            yield min(int(name), _LAST_VERSION - int(name)), file
 
 
 def _parts_by_fragment(indexes: Sequence[Any]) -> dict[int, set[str]]:

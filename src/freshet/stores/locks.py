@@ -62,7 +62,6 @@ class ExpiringLock:
         self._expiry = expiry
         self._clock = clock
         self._owner = uuid4().hex
-        self._writes = 0
 
     def holder(self) -> Holder | None:
         """Who holds it now, this process included."""
@@ -130,9 +129,8 @@ class ExpiringLock:
         rows = [] if holder is None else [asdict(holder)]
         data = pa.Table.from_pylist(rows, schema=schemas.LOCK)
         fragments = table.write_files(data.to_reader()) if rows else []
-        table.overwrite(schemas.LOCK, fragments, {})
-        self._writes += 1
-        if self._writes % _FORGET_EVERY == 0:
+        # By the number of the version: a process may take a lock only once.
+        if table.overwrite(schemas.LOCK, fragments, {}) % _FORGET_EVERY == 0:
             lance_upkeep.forget_versions(self._uri, self._expiry)
 
 
