@@ -64,7 +64,7 @@ def tend(index: OptimizedIndex) -> None:
 
 
 def _filled(index: OptimizedIndex, rows: int) -> None:
-    index.fill(rows, batch_rows=rows // 4)
+    index.fill(rows, batch_rows=min(rows // 4, 1_500))
 
 
 def _with_new_rows(index: OptimizedIndex, rows: int) -> None:

@@ -200,7 +200,9 @@ class OptimizedIndex:
             is_alone=True,
         )
         made = preparation(iter(events_of(new, gone, at).to_batches()))
-        return joined(Part.all_of(pa.Table.from_batches(made, PARTS)))
+        parts = Part.all_of(pa.Table.from_batches(made, PARTS))
+        assert not any(part.is_refused for part in parts), "too many events for one task"
+        return joined(parts)
 
     # --- optimizing ------------------------------------------------------------------------------
 

@@ -65,6 +65,14 @@ def test_costs_are_the_lines_through_the_figures() -> None:
     assert costs.rows_within(10.4, 5) == pytest.approx(2_000)
 
 
+def test_one_p95_that_something_else_made_long_changes_nothing() -> None:
+    noisy = [
+        replace(one, p95_ms=10 * one.p95_ms) if one.shape.fragments > 1 else one
+        for one in EVIDENCE.latencies
+    ]
+    assert Costs.of(replace(EVIDENCE, latencies=tuple(noisy))) == Costs.of(EVIDENCE)
+
+
 def test_the_target_is_shared_by_rows_and_parts() -> None:
     derived = derive(EVIDENCE, SETTINGS, 12.05)
     # At least 4 parts and 200 rows (100, and a batch): 7.74 ms. A quarter of what is above: 2 parts
