@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from pyspark.sql import SparkSession
 from xdist.scheduler import LoadScopeScheduling
@@ -16,6 +17,9 @@ from freshet.spark import start_session
 # Spark's own Java process is the only fork, and it replaces itself at once.
 warnings.filterwarnings("ignore", message=".*fork.*")
 os.environ.setdefault("LANCE_LOG", "error")
+# How long a test takes says something of the machine, and nothing of the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 _ALSO_WITH_SPARK = ("crash/test_landing_kill.py", "crash/test_restore.py")
