@@ -1,7 +1,7 @@
 """Settings of the optimizer that follow from what was measured, each with its reason. Pure."""
 
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 from typing import Any, Final
 
 from freshet.calibration.costs import PAUSE, Costs
@@ -171,7 +171,7 @@ def _rows(
 def _fragments(costs: Costs, growth: Growth, rows: int, settings: OptimizerSettings) -> Advice[int]:
     """As many as the rows that are indexed at once come in, so that these fold at once, too."""
     batches = rows / growth.rows_per_batch
-    new = int(max(FAN_IN, min(batches, _MOST_FRAGMENTS)))
+    new = max(FAN_IN, min(ceil(batches), _MOST_FRAGMENTS))
     bound = f"; {_MOST_FRAGMENTS} at most" if batches > _MOST_FRAGMENTS else ""
     reason = (
         f"{rows:,} rows come in {batches:,.0f} batches, each with a fragment, which adds "
