@@ -31,6 +31,7 @@ from freshet.embedding.chunking import Chunking
 from freshet.embedding.rows_executor import content_hash
 from freshet.settings import SparkSettings
 from freshet.sink import LanceSink
+from freshet.sink.columns import conformed
 from freshet.spark import start_session
 from freshet.stores.lance_tables import LanceTable
 from instant_rows import DIMENSION, InstantRows, count_rows
@@ -63,7 +64,7 @@ def index_rows(numbers: Sequence[int], version: int, text_version: int) -> pa.Ta
         "content_hash": [content_hash(text) for text in texts],
         "updated_at": [NOW] * len(numbers),
     }
-    return pa.table(columns).cast(ROWS.schema)
+    return conformed(pa.table(columns), ROWS.schema)
 
 
 def build(uri: str, rows: int) -> None:
