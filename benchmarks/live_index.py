@@ -27,16 +27,12 @@ from freshet.pipeline.optimizing import Optimizing
 from freshet.rows import MODEL_KEY
 from freshet.settings import Settings, from_values
 from freshet.sink import Ledger
-from freshet.sink.columns import PlainRows
 from freshet.sink.commit_protocol import CommitProtocol
-from freshet.sink.parts_executor import PARTS, Part
-from freshet.sink.prepare_executor import Preparation
-from freshet.sink.prepared import Prepared
-from freshet.sink.preparing import joined
 from freshet.sink.stamps import Batch
 from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable
+from freshet.testing.batches import prepared_here
 from measuring import show_progress
 
 DIMENSION = 384
@@ -191,23 +187,11 @@ class Writer:
     def write(self, batch_id: int, events: pa.Table) -> None:
         """One batch, all of it."""
         batch = Batch(self._pipeline, INDEX, "query", batch_id)
-        report = self._protocol.write(batch, lambda table, at: self._prepare(table, at, events))
-        assert report is not None
-
-    def _prepare(self, table: LanceTable, at: datetime, events: pa.Table) -> Prepared:
-        preparation = Preparation(
-            uri=table.uri,
-            version=table.version,
-            tombstones_uri=self._tombstones.uri,
-            key="key",
-            record_version="record_version",
-            deleted="is_deleted",
-            builder=PlainRows(SCHEMA),
-            at=at,
-            is_alone=True,
+        report = self._protocol.write(
+            batch,
+            lambda table, at: prepared_here(table, self._tombstones, SCHEMA, events, at),
         )
-        made = preparation(iter(events.to_batches()))
-        return joined(Part.all_of(pa.Table.from_batches(made, PARTS)))
+        assert report is not None
 
 
 # --- where it starts -----------------------------------------------------------------------------

@@ -9,16 +9,13 @@ import lance
 import pyarrow as pa
 
 from freshet.sink import BatchReport, Ledger, Mode, Probe
-from freshet.sink.columns import PlainRows
 from freshet.sink.commit_protocol import CommitProtocol, no_probe
-from freshet.sink.parts_executor import PARTS, Part
-from freshet.sink.prepare_executor import Preparation
 from freshet.sink.prepared import Prepared
-from freshet.sink.preparing import joined
 from freshet.sink.stamps import Batch, Counts
 from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable
+from freshet.testing.batches import prepared_here
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("key", pa.string()), ("record_version", pa.string()), ("note", pa.string())])
@@ -86,19 +83,7 @@ class Driver:
             files = table.write_files(records.select(SCHEMA.names).to_reader())
             whole = SCHEMA if self.mode is Mode.COMPLETE else None
             return Prepared(files, counts=Counts(rows_in=len(rows)), schema=whole)
-        preparation = Preparation(
-            uri=self.uri,
-            version=table.version,
-            tombstones_uri=self.tombstones.uri,
-            key="key",
-            record_version="record_version",
-            deleted="is_deleted",
-            builder=PlainRows(SCHEMA),
-            at=at,
-            is_alone=True,
-        )
-        made = preparation(iter(records.to_batches()))
-        return joined(Part.all_of(pa.Table.from_batches(made, PARTS)))
+        return prepared_here(table, self.tombstones, SCHEMA, records, at)
 
     def contents(self) -> dict[str, str]:
         """Notes by key; no key may stand twice."""

@@ -154,7 +154,7 @@ VECTOR, TEXT, KEY = "vector_idx", "text_idx", "key_idx"
 DUE = (
     Due(Kind.BUILD, (VECTOR, TEXT), _filled),
     Due(Kind.EXTEND, (VECTOR, TEXT), _with_new_rows),
-    Due(Kind.MERGE, (VECTOR, TEXT), _with_parts),
+    Due(Kind.MERGE, (VECTOR, TEXT), _with_parts, {"index_parts": 4}),
     Due(Kind.RETRAIN, (VECTOR,), _updated),
     Due(Kind.COMPACT, ("",), _in_fragments),
     Due(Kind.CLEAN, ("versions",), _with_old_versions, {"retention": AT_ONCE}),

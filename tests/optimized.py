@@ -25,17 +25,14 @@ from freshet.optimizer.acting import Hook, no_hook
 from freshet.pipeline.optimizing import Optimizing, index_lock
 from freshet.settings import Settings, from_values
 from freshet.sink import BatchReport, Ledger
-from freshet.sink.columns import PlainRows
 from freshet.sink.commit_protocol import CommitProtocol
-from freshet.sink.parts_executor import PARTS, Part
-from freshet.sink.prepare_executor import Preparation
 from freshet.sink.prepared import Prepared
-from freshet.sink.preparing import joined
 from freshet.sink.stamps import Batch
 from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable
 from freshet.stores.sql import is_among
+from freshet.testing.batches import prepared_here
 
 DIMENSION = 32
 SCHEMA = schemas.index(DIMENSION, {"section": "string"})
@@ -188,21 +185,7 @@ class OptimizedIndex:
     def _prepared(
         self, table: LanceTable, at: datetime, new: Mapping[str, int], gone: Mapping[str, int]
     ) -> Prepared:
-        preparation = Preparation(
-            uri=self.uri,
-            version=table.version,
-            tombstones_uri=self._tombstones.uri,
-            key="key",
-            record_version="record_version",
-            deleted="is_deleted",
-            builder=PlainRows(SCHEMA),
-            at=at,
-            is_alone=True,
-        )
-        made = preparation(iter(events_of(new, gone, at).to_batches()))
-        parts = Part.all_of(pa.Table.from_batches(made, PARTS))
-        assert not any(part.is_refused for part in parts), "too many events for one task"
-        return joined(parts)
+        return prepared_here(table, self._tombstones, SCHEMA, events_of(new, gone, at), at)
 
     # --- optimizing ------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from typing import Final
 
 FAN_IN: Final = 4
 """Fewer things of about a size are left alone."""
+MOST_TIMES: Final = 4
+_PAYS_FROM: Final = 100
 
 
 def newest_to_merge(sizes: Sequence[int], *, most: int, most_rows: int) -> int:
@@ -30,6 +32,17 @@ def newest_to_merge(sizes: Sequence[int], *, most: int, most_rows: int) -> int:
     if len(sizes) > most and sum(sizes[-2:]) <= most_rows:
         return max(2, count)
     return 0
+
+
+def all_to_merge(sizes: Sequence[int], *, most: int) -> int:
+    """As `newest_to_merge`, for parts that can only be merged all at once: all of them, or 0.
+
+    That pays when the parts after the first have a hundredth of the rows. With `MOST_TIMES` as many
+    parts as there should be it is done in any case.
+    """
+    count, total = len(sizes), sum(sizes)
+    pays = sum(sizes[1:]) * _PAYS_FROM >= total or count > MOST_TIMES * most
+    return count if count > most and pays else 0
 
 
 def window_to_fold(sizes: Sequence[int | None], *, most_rows: int) -> tuple[int, int] | None:

@@ -104,7 +104,7 @@ def time_taken(ready: OptimizedIndex, folder: Path, moment: Moment) -> float:
 def killed_during(ready: OptimizedIndex, folder: Path, moment: Moment) -> OptimizedIndex:
     seconds = time_taken(ready, folder, moment)
     if moment.kind in ROWS and moment.target == "vector_idx":
-        assert seconds > 0.3, "too short to be killed in"
+        assert seconds > 0.15, "too short to be killed in"
     chooser = Random(str(moment))
     for attempt in range(8):
         place = folder / str(attempt)

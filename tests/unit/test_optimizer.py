@@ -24,6 +24,8 @@ from freshet.optimizer import Action, Kind, RunReport
 from freshet.optimizer import optimizer as running
 from freshet.optimizer.records import is_waiting
 from freshet.pipeline.optimizing import Optimizing
+from freshet.sink.tombstones import buried
+from freshet.stores import lance_upkeep
 from freshet.stores.delta_tables import SmallTable
 from freshet.stores.lance_shape import shape_of
 from freshet.stores.lance_tables import ROW_ADDRESS, LanceTable
@@ -330,6 +332,27 @@ def test_a_batch_that_is_being_written_keeps_its_files(
     removal = table.removal(places.column(ROW_ADDRESS).to_pylist())
     tend(index)
     table.commit(removal, fragments, {})
+    assert index.problems() == []
+
+
+def test_old_versions_of_the_tombstones_go_and_every_tombstone_stays(
+    made: OptimizedIndex, tmp_path: Path
+) -> None:
+    index = made.copied(tmp_path, retention=AT_ONCE)
+    gone = keys(80)
+    for key in gone:
+        index.drop(key)
+    uri = index.settings.home.tombstones
+    before = len(lance_upkeep.version_times(uri))
+    assert before > len(gone)
+    report = index.optimizing().run()
+    assert ("tidy", "tombstones") in what(report)
+    assert len(lance_upkeep.version_times(uri)) == 1
+    assert set(buried(uri, gone)) == set(gone)
+    assert index.problems() == []
+    assert ("tidy", "tombstones") not in what(index.optimizing().run())
+    index.put(gone[0])
+    index.drop(gone[1])
     assert index.problems() == []
 
 

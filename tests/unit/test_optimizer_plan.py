@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from freshet.optimizer import Action, Kind, Limits, Situation, Wanted, plan
-from freshet.optimizer.limits import index_bytes, partitions_for
+from freshet.optimizer.limits import partitions_for
 from freshet.optimizer.plan import SideTable
 from freshet.stores.lance_shape import (
     FragmentShape,
@@ -71,14 +71,45 @@ def test_small_parts_are_merged_with_new_rows_and_the_large_one_stays() -> None:
 def test_a_merge_stays_within_the_memory_that_is_allowed() -> None:
     table = shape(fragment(0, 40_000), indexes=(index(10_000, 10_000, 10_000, 10_000),))
     assert due(table)[0].rows == 40_000
-    tight = Limits(memory_bytes=index_bytes(20_000, 384))
+    tight = Limits(memory_bytes=13_700_000)
     assert all(action.rows <= 20_000 for action in due(table, tight))
 
 
 def test_a_merge_stays_within_the_time_that_is_allowed() -> None:
     table = shape(fragment(0, 40_000), indexes=(index(10_000, 10_000, 10_000, 10_000),))
-    slow = {Kind.MERGE: 100.0}  # 6,000 rows in the 60 seconds of one action
+    slow = {(Kind.MERGE, "vector_idx"): 100.0}  # 6,000 rows in the 60 seconds of one action
     assert due(table, speeds=slow) == ()
+
+
+def text_index(*parts: int, new: int = 0) -> IndexShape:
+    shapes = tuple(PartShape(rows, rows, rows) for rows in parts)
+    return IndexShape("text_idx", "text", "Inverted", shapes, new, -(-new // 1_000))
+
+
+def test_a_text_index_is_merged_seldom_since_that_takes_all_of_it() -> None:
+    small = [1_000] * 8
+    vectors = index(1_000_000, partitions=61)
+    table = shape(fragment(0, 1_009_000), indexes=(vectors, text_index(1_000_000, *small)))
+    assert due(table) == (), "as many parts as allowed, and less than a hundredth is new"
+    table = replace(table, indexes=(vectors, text_index(1_000_000, *small, 1_000, new=1_000)))
+    (action,) = due(table)
+    assert (action.kind, action.target) == (Kind.EXTEND, "text_idx")
+    table = replace(table, indexes=(vectors, text_index(1_000_000, *small, 2_000, new=1_000)))
+    (action,) = due(table)
+    assert (action.kind, action.rows, action.details["count"]) == (Kind.MERGE, 1_011_000, 10)
+
+
+def test_a_text_index_that_is_too_large_to_merge_is_told_and_new_rows_are_indexed() -> None:
+    text = text_index(1_000_000, *[2_000] * 9, new=1_000)
+    table = shape(fragment(0, 1_019_000), indexes=(index(1_000_000, partitions=61), text))
+    slow = {(Kind.MERGE, "text_idx"): 10_000.0}
+    found = plan(Situation(table, NOW, speeds=slow), [VECTOR], LIMITS)
+    assert [(action.kind, action.target) for action in found.actions] == [(Kind.EXTEND, "text_idx")]
+    (refused,) = found.refusals
+    assert refused.action.kind is Kind.MERGE
+    assert refused.why == (
+        "it reads 1,019,000 rows, and optimizer.action_time and optimizer.memory allow 600,000"
+    )
 
 
 def test_an_index_of_mostly_dead_rows_is_trained_anew() -> None:
@@ -125,7 +156,9 @@ def test_a_large_fragment_stays_while_few_of_its_rows_are_deleted() -> None:
 
 
 def test_after_a_race_that_a_writer_won_the_next_step_is_half_as_large() -> None:
-    table = shape(*(fragment(number, 8_000) for number in range(64)), indexes=(index(512_000),))
+    table = shape(
+        *(fragment(number, 8_000) for number in range(64)), indexes=(index(512_000, partitions=32),)
+    )
     widest = max(action.rows for action in due(table))
     for _ in range(3):
         smaller = max(action.rows for action in due(table, lost_rows=widest))

@@ -44,6 +44,7 @@ class Acting:
                 kind=told["kind"],
                 metric=self.metric,
                 partitions=told["partitions"],
+                **told["graph"],
             )
         else:
             lance_actions.build_scalar_index(self.uri, told["column"], action.target, told["kind"])

@@ -92,17 +92,25 @@ class HealthRecords:
     def __init__(self, uri: str, pipeline: str) -> None:
         self._table = SmallTable(uri, schemas.HEALTH)
         self._pipeline = pipeline
+        self._known: list[Health] | None = None
 
     def add(self, health: Health) -> None:
         """One row more."""
         self._table.append([asdict(health)])
+        if self._known is not None:
+            self._known.append(health)
 
     def latest(self, now: datetime, within: timedelta = _LOOKS_BACK) -> list[Health]:
         """The looks of some time, oldest first."""
         since = (now - within).isoformat()
         where = f"pipeline = {quoted(self._pipeline)} AND at >= {quoted(since)}"
         found = [_health(row) for row in self._table.read(where=where)]
-        return sorted(found, key=lambda health: health.at)
+        self._known = sorted(found, key=lambda health: health.at)
+        return list(self._known)
+
+    def known(self, now: datetime) -> list[Health]:
+        """The looks when they were read last, and those added since: one day's at most are held."""
+        return self.latest(now) if self._known is None else list(self._known)
 
     def forget_before(self, moment: datetime) -> None:
         """Removes older rows. To be called before this object, or another one, adds any."""

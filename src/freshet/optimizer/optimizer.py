@@ -93,8 +93,9 @@ class Optimizer:
         tried: set[Action] = set()
         refusals: tuple[Refusal, ...] = ()
         waiting: list[Action] = []
+        before = self.records.latest(self.clock())
         for round_ in range(_MOST_ROUNDS):
-            shape, records = shape_of(self.uri), self.records.latest(self.clock())
+            shape, records = shape_of(self.uri), [*before, *done]
             if not round_:
                 self._note(shape)
             found = self._plan(shape, records)

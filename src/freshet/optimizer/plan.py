@@ -13,7 +13,14 @@ from typing import Any, Final
 
 from freshet import tiers
 from freshet.optimizer.actions import Action, Kind, Plan, Refusal
-from freshet.optimizer.limits import Limits, index_bytes, partitions_for
+from freshet.optimizer.limits import (
+    Limits,
+    Speeds,
+    graph_of,
+    index_bytes,
+    memory_for,
+    partitions_for,
+)
 from freshet.stores.lance_shape import FragmentShape, IndexShape, TableShape
 
 _SPARE_BYTES: Final = 64 << 20
@@ -60,7 +67,7 @@ class Situation:
     """A recovery may ask for versions from this one on; None: nothing is on record."""
     recall: float | None = None
     """What the last probe of the vector index found."""
-    speeds: Mapping[Kind, float] = field(default_factory=dict)
+    speeds: Speeds = field(default_factory=dict)
     """Rows a second, as measured before."""
     lost_rows: int | None = None
     """What the last compaction read, if a writer was faster than it."""
@@ -112,6 +119,7 @@ def _build(kind: Kind, one: Wanted, shape: TableShape, *reasons: str) -> Action:
     dimension = shape.dimension if one.is_of_vectors else 0
     if one.is_of_vectors:
         details["partitions"] = partitions_for(shape.rows, one.kind)
+        details["graph"] = dict(graph_of(one.kind))
     return Action(kind, one.name, reasons, shape.rows, index_bytes(shape.rows, dimension), details)
 
 
@@ -140,14 +148,17 @@ def _upkeep(index: IndexShape, situation: Situation, limits: Limits) -> Iterator
     new, dimension = index.unindexed_rows, situation.shape.dimension if index.is_of_vectors else 0
     reason = _new_rows(index, limits)
     sizes = [part.rows for part in index.parts] + ([new] if reason else [])
-    most_rows = limits.most_rows(Kind.MERGE, dimension, situation.speeds)
-    count = tiers.newest_to_merge(sizes, most=limits.parts, most_rows=most_rows)
-    if count > 1:
-        rows = sum(sizes[-count:])
+    most_rows = limits.rows_to_merge(index.name, dimension, situation.speeds)
+    if index.is_merged_whole:
+        count = tiers.all_to_merge(sizes, most=limits.parts)
+    else:
+        count = tiers.newest_to_merge(sizes, most=limits.parts, most_rows=most_rows)
+    rows = sum(sizes[-count:]) if count else 0
+    if count:
         why = f"parts={len(sizes)}, the newest {count} have {rows} rows together"
-        details = {"count": count - 1 if reason else count}
+        details = {"count": count - 1 if reason else count, "most_rows": most_rows}
         yield Action(Kind.MERGE, index.name, (why,), rows, index_bytes(rows, dimension), details)
-    elif reason:
+    if reason and not 0 < rows <= most_rows:  # or a merge takes them along
         yield Action(Kind.EXTEND, index.name, (reason,), new, index_bytes(new, dimension))
 
 
@@ -247,9 +258,16 @@ def _forbidden(action: Action, situation: Situation, limits: Limits) -> str | No
     free = situation.free_bytes
     if free is not None and action.kind.needs_room and action.bytes + _SPARE_BYTES > free:
         return f"it may write {action.bytes:,} bytes, and the disk has {free:,} left"
-    if action.kind is Kind.RETRAIN and action.bytes > limits.memory_bytes:
+    most_rows = action.details.get("most_rows", action.rows)
+    if action.rows > most_rows:
         return (
-            f"it may take {action.bytes:,} bytes of memory, and optimizer.memory allows "
+            f"it reads {action.rows:,} rows, and optimizer.action_time and optimizer.memory allow "
+            f"{most_rows:,}"
+        )
+    memory = memory_for(action.rows, situation.shape.dimension)
+    if action.kind is Kind.RETRAIN and memory > limits.memory_bytes:
+        return (
+            f"it may take {memory:,} bytes of memory, and optimizer.memory allows "
             f"{limits.memory_bytes:,}"
         )
     return None

@@ -1,6 +1,6 @@
 """What the optimizer did, one row an action, in the ledger's manner; and what follows from it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from statistics import median
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from freshet import schemas
 from freshet.optimizer.actions import Action, Kind
+from freshet.optimizer.limits import ANY, Speeds
 from freshet.stores.delta_tables import SmallTable
 from freshet.stores.delta_upkeep import forget
 from freshet.stores.sql import quoted
@@ -82,19 +83,15 @@ class Records:
         yield from self._table.read(where=where)
 
 
-def speeds(records: Sequence[Done]) -> Mapping[Kind, float]:
+def speeds(records: Sequence[Done]) -> Speeds:
     """Rows a second of each kind of action, as the latest ones of some size were."""
-    found: dict[Kind, float] = {}
-    for kind in Kind:
-        own = [
-            done.rows / done.seconds
-            for done in records
-            if done.action == kind and done.status == DONE and done.rows >= _LEAST_ROWS
-            if done.seconds > 0
-        ]
-        if own:
-            found[kind] = median(own[-_SPEED_OF:])
-    return found
+    found: dict[tuple[Kind, str], list[float]] = {}
+    for done in records:
+        if done.status == DONE and done.rows >= _LEAST_ROWS and done.seconds > 0:
+            kind = Kind(done.action)
+            about = ANY if kind is Kind.COMPACT else done.target
+            found.setdefault((kind, about), []).append(done.rows / done.seconds)
+    return {about: median(own[-_SPEED_OF:]) for about, own in found.items()}
 
 
 def lost_rows(records: Sequence[Done], now: datetime) -> int | None:

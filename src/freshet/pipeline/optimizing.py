@@ -23,12 +23,14 @@ from freshet.optimizer.records import Done, lost_rows, speeds
 from freshet.search.probe import Probe, probe
 from freshet.settings import NO_INDEX, Settings
 from freshet.sink import Ledger
-from freshet.stores import delta_upkeep, lance_actions
+from freshet.stores import delta_upkeep, lance_actions, lance_upkeep
 from freshet.stores.lance_shape import TableShape
 from freshet.stores.lance_tables import TABLE_ID, LanceTable
 from freshet.stores.locks import ExpiringLock
 from freshet.units import seconds_of
 
+_BRONZE: Final = "bronze"
+_TOMBSTONES: Final = "tombstones"
 _PROBE_SAMPLES: Final = 16
 _LONGEST_PAUSE_S: Final = 3_600.0
 KEPT_FOR: Final = timedelta(days=30)
@@ -94,11 +96,11 @@ class Optimizing:
     def _look(self, shape: TableShape, records: Sequence[Done]) -> Situation:
         home, now = self.settings.home, self.clock()
         limits = Limits.of(self.settings.optimizer)
-        probed = last_probe(self._health.latest(now))
+        probed = last_probe(self._health.known(now))
         return Situation(
             shape=shape,
             now=now,
-            floor=self._floor(),
+            floor=self._floor(shape),
             recall=None if probed is None or not _is_after(probed, records) else probed.recall,
             speeds=speeds(records),
             lost_rows=lost_rows(records, now),
@@ -107,17 +109,30 @@ class Optimizing:
             tables=tuple(self._side_tables()),
         )
 
-    def _floor(self) -> int | None:
-        """The version that the newest batch on record wrote or saw: recovery looks from there."""
+    def _floor(self, shape: TableShape) -> int | None:
+        """The version that the newest batch on record wrote or saw: recovery looks from there.
+
+        None if that is none of those that are kept.
+        """
         home = self.settings.home
         table_id = LanceTable.open(home.index).metadata.get(TABLE_ID, "")
-        newest = Ledger(home.ledger).newest(home.name, INDEX, table_id)
-        return None if newest is None else newest.table_version
+        oldest = shape.versions[0].number
+        return Ledger(home.ledger).newest_version(home.name, INDEX, table_id, at_least=oldest)
 
     def _side_tables(self) -> Iterator[SideTable]:
-        """Bronze alone: all others are folded by who appends to them (`SmallTable`)."""
+        """Files of Bronze and versions of the tombstones.
+
+        All others are folded by who appends to them (`SmallTable`).
+        """
         found = delta_upkeep.files_of(self.settings.home.bronze)
-        yield SideTable("bronze", found.files, found.rows // self._bronze_rows, found.bytes)
+        yield SideTable(_BRONZE, found.files, found.rows // self._bronze_rows, found.bytes)
+        times = lance_upkeep.version_times(self.settings.home.tombstones)
+        since = self.clock() - self._retention
+        yield SideTable(_TOMBSTONES, len(times), sum(at >= since for at in times), 0)
+
+    @property
+    def _retention(self) -> timedelta:
+        return timedelta(seconds=seconds_of(self.settings.optimizer.retention))
 
     @property
     def _bronze_rows(self) -> int:
@@ -125,6 +140,9 @@ class Optimizing:
         return max(self.settings.pipeline.max_rows_per_batch // FILES_PER_BATCH, 1)
 
     def _tidy(self, name: str) -> None:
+        if name == _TOMBSTONES:
+            lance_upkeep.forget_versions(self.settings.home.tombstones, self._retention)
+            return
         found = delta_upkeep.files_of(self.settings.home.bronze)
         row_bytes = found.bytes // max(found.rows, 1)
         delta_upkeep.fold(self.settings.home.bronze, max(row_bytes * self._bronze_rows, 1))

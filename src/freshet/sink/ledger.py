@@ -169,6 +169,20 @@ class Ledger:
         version = max(row["table_version"] for row in rows)
         return NewestBatch(query, _batch_id(last), last["offsets"], version)
 
+    def newest_version(
+        self, pipeline: str, sink: str, table_id: str, *, at_least: int
+    ) -> int | None:
+        """The newest version of a table that a batch wrote or saw; None if all are older.
+
+        Reads, by the log's statistics, hardly more than what is newer.
+        """
+        where = (
+            f"{_landed(pipeline, sink)} AND table_id = {quoted(table_id)} "
+            f"AND table_version >= {at_least}"
+        )
+        rows = self._table.read(["table_version"], where)
+        return max((row["table_version"] for row in rows), default=None)
+
     def is_repeated_by(self, found: Found, batch: Batch) -> bool:
         """Whether a commit of the batch's sink is of a batch that had landed in an earlier one.
 

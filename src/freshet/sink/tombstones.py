@@ -11,7 +11,8 @@ from freshet.errors import TableMissingError
 from freshet.stores import lance_rows
 from freshet.stores.lance_tables import LanceTable
 
-_FOLD_EVERY: Final = 32
+_FOLD_EVERY: Final = 8
+"""Folding takes about as long as one look-up in so many small fragments costs more."""
 _OF_ALL_KEYS: Final = "key IS NULL"
 
 

@@ -1,9 +1,10 @@
 """Keeping a Lance table that only grows small and fast: fewer files, fewer rows, fewer versions."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import lance
 
+from freshet.stores.copies import dated_files_below
 from freshet.stores.lance_commits import translating
 
 
@@ -29,6 +30,12 @@ def forget_oldest(uri: str, rows: int, age: str) -> None:
             last = max([*ages, *([] if last is None else [last])], default=last)
         if last is not None:
             dataset.delete(f"{age} <= {last}")
+
+
+def version_times(uri: str) -> list[datetime]:
+    """When the versions that are kept were committed, as their files say; none without a table."""
+    files = dated_files_below(f"{uri}/_versions")
+    return [file.changed_at for name, file in files.items() if name.endswith(".manifest")]
 
 
 def forget_versions(uri: str, older_than: timedelta) -> None:
