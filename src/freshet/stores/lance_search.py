@@ -22,6 +22,13 @@ DISTANCE: Final = "_distance"
 SCORE: Final = "_score"
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
 _LEAST_EF: Final = 64
+_MODEST: Final[Mapping[str, int]] = {
+    "batch_size": 1_024,
+    "io_buffer_size": 32 << 20,
+    "batch_readahead": 2,
+    "fragment_readahead": 1,
+}
+"""How all vectors are read beside other work: 0.5 GiB instead of 0.8 for 1,000,000 x 384."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,7 @@ class SearchableTable(LanceTable):
         query = {"column": VECTOR, "q": vectors, "k": k, "metric": metric, "use_index": False}
         found: list[list[float]] = [[] for _ in vectors]
         with translating("search", self.uri):
-            rows = self._dataset.to_table(columns=[DISTANCE], nearest=query)
+            rows = self._dataset.to_table(columns=[DISTANCE], nearest=query, **_MODEST)
         for place, distance in zip(
             rows.column("query_index").to_pylist(), rows.column(DISTANCE).to_pylist(), strict=True
         ):
