@@ -22,7 +22,7 @@ DISTANCE: Final = "_distance"
 SCORE: Final = "_score"
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
 _LEAST_EF: Final = 64
-_MODEST: Final[Mapping[str, int]] = {
+_MODEST: Final[Mapping[str, Any]] = {
     "batch_size": 1_024,
     "io_buffer_size": 32 << 20,
     "batch_readahead": 2,
