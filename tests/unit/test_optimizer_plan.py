@@ -121,8 +121,14 @@ def test_an_index_of_mostly_dead_rows_is_trained_anew() -> None:
 
 def test_an_index_that_finds_too_little_is_trained_anew() -> None:
     table = shape(fragment(0, 50_000), indexes=(index(50_000),))
-    assert due(table, recall=0.91) == ()
-    assert [action.kind for action in due(table, recall=0.89)] == [Kind.RETRAIN]
+    assert due(table, recall=0.91, best_recall=0.95) == ()
+    assert [action.kind for action in due(table, recall=0.89, best_recall=0.95)] == [Kind.RETRAIN]
+
+
+def test_an_index_that_never_found_enough_is_not_trained_for_ever() -> None:
+    table = shape(fragment(0, 50_000), indexes=(index(50_000),))
+    assert due(table, recall=0.80) == (), "the first probe after its training"
+    assert due(table, recall=0.80, best_recall=0.82) == ()
 
 
 def test_a_table_that_outgrew_its_partitions_is_trained_anew() -> None:
@@ -134,7 +140,8 @@ def test_a_table_that_outgrew_its_partitions_is_trained_anew() -> None:
 
 def test_training_that_needs_more_memory_than_allowed_is_refused_and_told() -> None:
     table = shape(fragment(0, 50_000), indexes=(index(50_000),))
-    found = plan(Situation(table, NOW, recall=0.5), [VECTOR], Limits(memory_bytes=10**6))
+    fallen = Situation(table, NOW, recall=0.5, best_recall=0.95)
+    found = plan(fallen, [VECTOR], Limits(memory_bytes=10**6))
     assert found.actions == ()
     assert "optimizer.memory" in found.refusals[0].why
 

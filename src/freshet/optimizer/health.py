@@ -124,3 +124,12 @@ def _health(row: dict[str, Any]) -> Health:
 def last_probe(looks: Sequence[Health]) -> Health | None:
     """The newest look that came with a probe."""
     return next((one for one in reversed(looks) if one.recall is not None), None)
+
+
+def recalls_since(looks: Sequence[Health], moment: datetime | None) -> list[float]:
+    """What probes found after a moment, or in all of the looks, oldest first."""
+    return [
+        one.recall
+        for one in looks
+        if one.recall is not None and (moment is None or one.at > moment)
+    ]

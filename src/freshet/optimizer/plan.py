@@ -67,6 +67,8 @@ class Situation:
     """A recovery may ask for versions from this one on; None: nothing is on record."""
     recall: float | None = None
     """What the last probe of the vector index found."""
+    best_recall: float | None = None
+    """The best that an earlier probe has found since the index was trained."""
     speeds: Speeds = field(default_factory=dict)
     """Rows a second, as measured before."""
     lost_rows: int | None = None
@@ -138,9 +140,15 @@ def _worn(
         reasons.append(f"dead_share={dead / held:.2f}>{limits.dead_share:.2f}")
     if index.partitions and ideal >= limits.partition_drift * index.partitions:
         reasons.append(f"partitions={index.partitions}, {ideal} would fit {rows} rows")
-    if situation.recall is not None and situation.recall < limits.least_recall:
+    if _has_fallen(situation, limits):
         reasons.append(f"recall={situation.recall:.3f}<{limits.least_recall:.3f}")
     return tuple(reasons)
+
+
+def _has_fallen(situation: Situation, limits: Limits) -> bool:
+    """Whether the index finds too little by now; if it never found enough, training is no help."""
+    now, best = situation.recall, situation.best_recall
+    return now is not None and best is not None and now < limits.least_recall <= best
 
 
 def _upkeep(index: IndexShape, situation: Situation, limits: Limits) -> Iterator[Action]:

@@ -16,7 +16,7 @@ from freshet.events import warn
 from freshet.layout import INDEX
 from freshet.optimizer import Limits, Optimizer, Records, RunReport, Situation, Wanted
 from freshet.optimizer.acting import Acting, Hook, no_hook
-from freshet.optimizer.health import Health, HealthRecords, last_probe
+from freshet.optimizer.health import Health, HealthRecords, last_probe, recalls_since
 from freshet.optimizer.optimizer import OnAction
 from freshet.optimizer.plan import SideTable
 from freshet.optimizer.records import Done, lost_rows, speeds
@@ -96,12 +96,13 @@ class Optimizing:
     def _look(self, shape: TableShape, records: Sequence[Done]) -> Situation:
         home, now = self.settings.home, self.clock()
         limits = Limits.of(self.settings.optimizer)
-        probed = last_probe(self._health.known(now))
+        recalls = recalls_since(self._health.known(now), _trained_at(records))
         return Situation(
             shape=shape,
             now=now,
             floor=self._floor(shape),
-            recall=None if probed is None or not _is_after(probed, records) else probed.recall,
+            recall=recalls[-1] if recalls else None,
+            best_recall=max(recalls[:-1], default=None),
             speeds=speeds(records),
             lost_rows=lost_rows(records, now),
             free_bytes=shutil.disk_usage(home.root).free if home.is_local else None,
@@ -238,7 +239,7 @@ class Optimizing:
             thread.join(timeout=5)
 
 
-def _is_after(probed: Health, records: Sequence[Done]) -> bool:
-    """Whether a probe tells of the index as it is now, and not of one made anew since."""
+def _trained_at(records: Sequence[Done]) -> datetime | None:
+    """When the vector index was made; what was probed before tells nothing of it."""
     trained = [done.finished_at for done in records if done.action in {"build", "retrain"}]
-    return not trained or probed.at > max(trained)
+    return max(trained, default=None)

@@ -105,7 +105,7 @@ class SearchSettings(Section):
         "both (`hybrid`).",
     )
     nprobes: int = Field(
-        20,
+        8,
         ge=1,
         description="Partitions of the vector index that a question looks into, at least. More "
         "find more of the true neighbours and take longer.",
@@ -114,7 +114,7 @@ class SearchSettings(Section):
         None,
         ge=1,
         description="Candidates that are kept on the way through the graphs of an `IVF_HNSW_SQ` "
-        "index; never fewer than the rows asked for. Unset: twice these, 64 at least.",
+        "index; never fewer than the rows asked for. Unset: twice these, 200 at least.",
     )
     refine: int = Field(
         0,

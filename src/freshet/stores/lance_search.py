@@ -21,7 +21,7 @@ VECTOR: Final = "vector"
 DISTANCE: Final = "_distance"
 SCORE: Final = "_score"
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
-_LEAST_EF: Final = 64
+_LEAST_EF: Final = 200
 _MODEST: Final[Mapping[str, Any]] = {
     "batch_size": 1_024,
     "io_buffer_size": 32 << 20,
@@ -35,10 +35,10 @@ _MODEST: Final[Mapping[str, Any]] = {
 class Knobs:
     """How hard the index of the vectors is searched: more finds more, and takes longer."""
 
-    nprobes: int = 20
+    nprobes: int = 8
     """Partitions to look into; further ones only if these hold too few rows."""
     ef: int | None = None
-    """Candidates to keep on the way through a graph; None: twice what is asked for, at least 64."""
+    """Candidates to keep on the way through a graph; None: twice those asked for, at least 200."""
     refine: int = 0
     """So many times the rows asked for are compared by their exact vectors; 0: none is."""
 
