@@ -57,6 +57,7 @@ from reporting import COLOURS, headline, line, panels, save, verdict, write_csv
 from side_processes import Side, keep_fast, log_beside
 
 ROWS, K = 100_000, 10
+ASKED = ["key", "chunk", "text", "_distance"]
 OURS, THEIRS = "freshet", "LanceDB"
 QUIET, BUSY, AFTER = "at rest", "while written", "at rest again"
 PHASES = (QUIET, BUSY, AFTER)
@@ -96,7 +97,7 @@ def asks_theirs(settings: Settings, knobs: Knobs) -> Ask:
 
     def ask(vector: Any) -> object:
         query = table.search(vector).distance_type(settings.index.metric).nprobes(knobs.nprobes)
-        query = query.ef(knobs.for_rows(2 * K)["ef"]).limit(K).select(["key", "chunk", "text"])
+        query = query.ef(knobs.for_rows(2 * K)["ef"]).limit(K).select(ASKED)
         return query.to_list()
 
     return ask
