@@ -10,7 +10,7 @@ from typing import Final
 
 FAN_IN: Final = 4
 """Fewer things of about a size are left alone."""
-MOST_TIMES: Final = 4
+_MOST_TIMES: Final = 4
 _PAYS_FROM: Final = 100
 
 
@@ -37,11 +37,11 @@ def newest_to_merge(sizes: Sequence[int], *, most: int, most_rows: int) -> int:
 def all_to_merge(sizes: Sequence[int], *, most: int) -> int:
     """As `newest_to_merge`, for parts that can only be merged all at once: all of them, or 0.
 
-    That pays when the parts after the first have a hundredth of the rows. With `MOST_TIMES` as many
+    That pays when the parts after the first have a hundredth of the rows. With four times as many
     parts as there should be it is done in any case.
     """
     count, total = len(sizes), sum(sizes)
-    pays = sum(sizes[1:]) * _PAYS_FROM >= total or count > MOST_TIMES * most
+    pays = sum(sizes[1:]) * _PAYS_FROM >= total or count > _MOST_TIMES * most
     return count if count > most and pays else 0
 
 

@@ -109,7 +109,7 @@ class HealthRecords:
         return list(self._known)
 
     def known(self, now: datetime) -> list[Health]:
-        """The looks when they were read last, and those added since: one day's at most are held."""
+        """The looks as `latest` read them last, and those added since; only these are held."""
         return self.latest(now) if self._known is None else list(self._known)
 
     def forget_before(self, moment: datetime) -> None:

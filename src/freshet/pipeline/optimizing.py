@@ -65,7 +65,7 @@ class Optimizing:
             pipeline=home.name,
             wanted=self.wanted,
             look=self._look,
-            limits=Limits.of(chosen),
+            limits=self._limits,
             acting=Acting(
                 home.index, self.settings.index.metric, chosen.fragment_rows, self._tidy, self.hook
             ),
@@ -95,7 +95,6 @@ class Optimizing:
 
     def _look(self, shape: TableShape, records: Sequence[Done]) -> Situation:
         home, now = self.settings.home, self.clock()
-        limits = Limits.of(self.settings.optimizer)
         recalls = recalls_since(self._health.known(now), _trained_at(records))
         return Situation(
             shape=shape,
@@ -106,7 +105,7 @@ class Optimizing:
             speeds=speeds(records),
             lost_rows=lost_rows(records, now),
             free_bytes=shutil.disk_usage(home.root).free if home.is_local else None,
-            orphans=lance_actions.orphans(home.index, now - limits.orphan_age),
+            orphans=lance_actions.orphans(home.index, now - self._limits.orphan_age),
             tables=tuple(self._side_tables()),
         )
 
@@ -128,12 +127,8 @@ class Optimizing:
         found = delta_upkeep.files_of(self.settings.home.bronze)
         yield SideTable(_BRONZE, found.files, found.rows // self._bronze_rows, found.bytes)
         times = lance_upkeep.version_times(self.settings.home.tombstones)
-        since = self.clock() - self._retention
+        since = self.clock() - self._limits.retention
         yield SideTable(_TOMBSTONES, len(times), sum(at >= since for at in times), 0)
-
-    @property
-    def _retention(self) -> timedelta:
-        return timedelta(seconds=seconds_of(self.settings.optimizer.retention))
 
     @property
     def _bronze_rows(self) -> int:
@@ -142,13 +137,17 @@ class Optimizing:
 
     def _tidy(self, name: str) -> None:
         if name == _TOMBSTONES:
-            lance_upkeep.forget_versions(self.settings.home.tombstones, self._retention)
+            lance_upkeep.forget_versions(self.settings.home.tombstones, self._limits.retention)
             return
         found = delta_upkeep.files_of(self.settings.home.bronze)
         row_bytes = found.bytes // max(found.rows, 1)
         delta_upkeep.fold(self.settings.home.bronze, max(row_bytes * self._bronze_rows, 1))
 
     # --- how the index fares ---------------------------------------------------------------------
+
+    @cached_property
+    def _limits(self) -> Limits:
+        return Limits.of(self.settings.optimizer)
 
     @cached_property
     def _records(self) -> Records:

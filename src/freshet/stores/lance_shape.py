@@ -11,15 +11,13 @@ from lance import LanceDataset
 from freshet.errors import TableMissingError
 from freshet.stores.copies import DatedFile, dated_files_below
 from freshet.stores.lance_commits import translating
-from freshet.stores.lance_versions import Version
+from freshet.stores.lance_versions import Version, version_named
 
 # Else all centroids of all parts come as text: 5 MB, and a tenth of a second, for a million rows.
 os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
 
 _VERSIONS: Final = "_versions/"
-_MANIFEST: Final = ".manifest"
 _TEXT: Final = "Inverted"
-_LAST_VERSION: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -140,11 +138,11 @@ def shape_of(uri: str) -> TableShape:
 
 
 def _manifests(files: Mapping[str, DatedFile]) -> Iterator[tuple[int, DatedFile]]:
-    """By version; names count down from the last one that can be, and those of old tables up."""
+    """By version."""
     for path, file in files.items():
-        name = path.removeprefix(_VERSIONS).removesuffix(_MANIFEST)
-        if name.isdigit() and path == f"{_VERSIONS}{name}{_MANIFEST}":
-            yield min(int(name), _LAST_VERSION - int(name)), file
+        version = version_named(path.removeprefix(_VERSIONS))
+        if version is not None and path.startswith(_VERSIONS):
+            yield version, file
 
 
 def _parts_by_fragment(indexes: Sequence[Any]) -> dict[int, set[str]]:

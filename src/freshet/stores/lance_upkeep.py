@@ -6,6 +6,7 @@ import lance
 
 from freshet.stores.copies import dated_files_below
 from freshet.stores.lance_commits import translating
+from freshet.stores.lance_versions import version_named
 
 
 def compact(uri: str, rows_per_fragment: int) -> None:
@@ -35,7 +36,7 @@ def forget_oldest(uri: str, rows: int, age: str) -> None:
 def version_times(uri: str) -> list[datetime]:
     """When the versions that are kept were committed, as their files say; none without a table."""
     files = dated_files_below(f"{uri}/_versions")
-    return [file.changed_at for name, file in files.items() if name.endswith(".manifest")]
+    return [file.changed_at for name, file in files.items() if version_named(name) is not None]
 
 
 def forget_versions(uri: str, older_than: timedelta) -> None:

@@ -5,6 +5,8 @@ from typing import Any, Final, NamedTuple
 
 from lance import LanceDataset
 
+_MANIFEST: Final = ".manifest"
+_LAST_VERSION: Final = (1 << 64) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -13,6 +15,17 @@ class Version(NamedTuple):
 
     number: int
     committed_at: datetime
+
+
+def version_named(name: str) -> int | None:
+    """The version whose manifest has this name; None if it is no manifest's.
+
+    Names count down from the last one that can be, and those of old tables up.
+    """
+    stem = name.removesuffix(_MANIFEST)
+    if not stem.isdigit() or stem == name:
+        return None
+    return min(int(stem), _LAST_VERSION - int(stem))
 
 
 def versions_of(dataset: LanceDataset) -> list[Version]:
