@@ -50,7 +50,7 @@ bench-embedding: setup  ## the embedding inside Spark against the model alone (2
 	@$(BIN)/python benchmarks/embedding_stage.py
 
 OPTIMIZER_BENCHMARKS := optimizer_cost optimizer_stream optimizer_latency optimizer_memory
-bench-optimizer: setup  ## the optimizer beside a writer and searches, against LanceDB's own (2 hours)
+bench-optimizer: setup  ## the optimizer beside a writer and searches, against LanceDB's own (80 minutes)
 	@for name in $(OPTIMIZER_BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 bench-torch: torch  ## the model against sentence-transformers; installs PyTorch into .venv

@@ -22,6 +22,8 @@ def machine() -> str:
 @contextmanager
 def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
     """A new folder, gone at the end; on the disk of another one, if files are to be shared."""
+    if beside is not None:
+        beside.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="freshet-bench-", dir=beside))
     try:
         yield folder

@@ -202,7 +202,7 @@ def test_any_knobs_give_as_many_results_as_were_asked_for(index: SmallIndex) -> 
 
 
 def test_knobs_follow_the_rows_that_are_asked_for() -> None:
-    assert Knobs().for_rows(10) == {"nprobes": 8, "ef": 200, "refine_factor": None}
+    assert Knobs().for_rows(10) == {"nprobes": 16, "ef": 200, "refine_factor": None}
     assert Knobs().for_rows(100)["ef"] == 200
     assert Knobs(ef=5).for_rows(10)["ef"] == 10
     assert Knobs(ef=500).for_rows(10)["ef"] == 500

@@ -105,7 +105,7 @@ class SearchSettings(Section):
         "both (`hybrid`).",
     )
     nprobes: int = Field(
-        8,
+        16,
         ge=1,
         description="Partitions of the vector index that a question looks into, at least. More "
         "find more of the true neighbours and take longer.",

@@ -35,7 +35,7 @@ _MODEST: Final[Mapping[str, Any]] = {
 class Knobs:
     """How hard the index of the vectors is searched: more finds more, and takes longer."""
 
-    nprobes: int = 8
+    nprobes: int = 16
     """Partitions to look into; further ones only if these hold too few rows."""
     ef: int | None = None
     """Candidates to keep on the way through a graph; None: twice those asked for, at least 200."""
