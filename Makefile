@@ -63,7 +63,7 @@ docs: setup  ## write docs/settings.md and docs/cli.md anew
 	$(BIN)/python scripts/write_references.py
 
 lock: setup  ## resolve the dependencies anew
-	$(BIN)/uv pip compile pyproject.toml --extra s3 --extra azure --extra dev --universal --python-version 3.11 \
+	$(BIN)/uv pip compile pyproject.toml --extra s3 --extra azure --extra postgres --extra dev --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --upgrade --quiet -o requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --extra sentence-transformers -c requirements.lock --universal --python-version 3.11 \
 	  --generate-hashes --no-annotate --no-header --upgrade --quiet -o requirements-torch.lock

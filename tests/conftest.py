@@ -17,6 +17,7 @@ from freshet.spark import start_session
 # Spark's own Java process is the only fork, and it replaces itself at once.
 warnings.filterwarnings("ignore", message=".*fork.*")
 os.environ.setdefault("LANCE_LOG", "error")
+pytest.register_assert_rewrite("freshet.testing.contract")
 # How long a test takes says something of the machine, and nothing of the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -26,10 +27,15 @@ _ALSO_WITH_SPARK = ("crash/test_landing_kill.py", "crash/test_restore.py")
 
 
 class _Shares(LoadScopeScheduling):
-    """All tests that share the Spark session go to one worker; those of a file stay together."""
+    """All tests that share the Spark session go to one worker; those of a file stay together.
+
+    Those of the sinks are many, and share another one.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if "sinks/" in file:
+            return "sinks"
         shares = "integration/" in file or file.endswith(_ALSO_WITH_SPARK)
         return "spark" if shares else file
 

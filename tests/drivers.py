@@ -9,9 +9,10 @@ import lance
 import pyarrow as pa
 
 from freshet.sink import BatchReport, Ledger, Mode, Probe
-from freshet.sink.commit_protocol import CommitProtocol, no_probe
+from freshet.sink.commit_protocol import CommitProtocol
 from freshet.sink.prepared import Prepared
 from freshet.sink.stamps import Batch, Counts
+from freshet.sink.steps import no_probe
 from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable

@@ -13,20 +13,26 @@ if TYPE_CHECKING:
     from freshet.pipeline import Pipeline, register
     from freshet.settings import Settings
     from freshet.sink import LanceSink
+    from freshet.sink.delta import DeltaSink
+    from freshet.sink.postgres import PostgresSink
 
 _HOMES = {
+    "DeltaSink": "freshet.sink.delta",
     "FreshetError": "freshet.errors",
     "LanceSink": "freshet.sink",
     "Pipeline": "freshet.pipeline",
+    "PostgresSink": "freshet.sink.postgres",
     "Settings": "freshet.settings",
     "register": "freshet.pipeline",
 }
 _STAGES = ("bronze", "changes", "gold", "settings")
 
 __all__ = [
+    "DeltaSink",
     "FreshetError",
     "LanceSink",
     "Pipeline",
+    "PostgresSink",
     "Settings",
     "bronze",
     "changes",

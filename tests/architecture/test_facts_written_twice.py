@@ -26,7 +26,7 @@ from freshet.settings import (
     LandingSettings,
     SearchSettings,
 )
-from freshet.sink import LanceSink, Mode, Step, commit_protocol
+from freshet.sink import LanceSink, Mode, Step, bookkeeping, commit_protocol
 from freshet.sink.columns import VECTOR_SIZE
 
 ROOT = Path(__file__).parent.parent.parent
@@ -104,7 +104,8 @@ def test_the_protocol_numbers_its_steps_once_and_everywhere() -> None:
     doc = commit_protocol.__doc__ or ""
     named = re.findall(r"^(\d)\. (\w+)", doc, re.MULTILINE)
     assert [name.lower() for _, name in named[:-1]] == [str(step) for step in Step]
-    source = Path(commit_protocol.__file__).read_text()
+    modules = (commit_protocol, bookkeeping)
+    source = "".join(Path(module.__file__).read_text() for module in modules)
     marked = re.findall(r"Step\.(\w+), .*# (\d)$", source, re.MULTILINE)
     assert {(step.lower(), number) for step, number in marked} == {
         (name.lower(), number) for number, name in named[:-1]
@@ -129,7 +130,11 @@ def test_every_source_and_sink_states_its_guarantee() -> None:
         "gold.watched",
         "pipeline.rebuilding",
         "sink.repairing",
+        "sink.bookkeeping",
         "sink.commit_protocol",
+        "sink.delta",
+        "sink.postgres",
+        "sink.store_sink",
         "sink.lance_sink",
         "sink.leases",
         "sink.native",

@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from freshet.sink import Probe
-from freshet.sink.commit_protocol import no_probe
+from freshet.sink.steps import no_probe
 from freshet.testing import FailAt, Kind, Moment, StoreFault, on_executors
 from freshet.testing.program import Workplace, stream
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from debezium.jars import debezium_jars, java
-from debezium.postgres import DATABASE, USER, Server
 from debezium.replay import Event
 from freshet.testing import Driver
+from postgres_server import DATABASE, USER, Server
 
 _PROGRAM: Final = Path(__file__).with_name("Engine.java")
 _PREFIX: Final = "live"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from debezium.engine import Engine, events_of, whole_files
-from debezium.postgres import Session
 from debezium.replay import Event, Row, key_text
 from debezium.workload import MARK_ID, TABLES, Workload
+from postgres_server import Session
 
 KEYS: Final = {"articles": ("id",), "translations": ("article_id", "lang")}
 _SELECTS: Final = {

@@ -17,10 +17,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from debezium.engine import Engine, events_of
-from debezium.postgres import postgres_server
 from debezium.replay import Event, Row, is_unavailable, old_key, replayed, version_of
 from debezium.story import KEYS, Source, Story, live
 from freshet import Pipeline, Settings
+from postgres_server import postgres_server
 
 pytestmark = [pytest.mark.debezium, pytest.mark.timeout(900)]
 

@@ -11,8 +11,8 @@ import pytest
 from drivers import SCHEMA, Driver
 from freshet.errors import FencedError, SinkNameTakenError, StoreError
 from freshet.sink import BatchReport, Mode, Probe, Step
-from freshet.sink.commit_protocol import no_probe
 from freshet.sink.stamps import Batch, Counts
+from freshet.sink.steps import no_probe
 from freshet.stores import lance_withdrawals
 from freshet.stores.lance_commits import Commit
 from freshet.stores.lance_tables import LanceTable
@@ -154,7 +154,7 @@ def test_a_predecessor_that_lands_first_leaves_the_batch_to_its_successor_once(
     def the_successor_begins_and_the_first_lands_before_it() -> None:
         sleep_in_commit(monkeypatch, "commit", lambda: None)
         second.probe = no_probe
-        second.protocol._probe = pause_at(Step.COMMIT, "before", 1, land_of_the_first)
+        second.protocol._books._probe = pause_at(Step.COMMIT, "before", 1, land_of_the_first)
         reports.append(second.write(1, "b"))
 
     def land_of_the_first() -> None:

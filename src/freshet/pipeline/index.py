@@ -26,7 +26,7 @@ from freshet.pipeline.settling import LEAVING_OUT, BatchSettling, needed_fields
 from freshet.search import Knobs, Searcher
 from freshet.settings import FOREVER, Settings
 from freshet.sink import BatchReport, LanceSink, Probe
-from freshet.sink.commit_protocol import no_probe
+from freshet.sink.steps import no_probe
 from freshet.units import bytes_of, seconds_of
 
 _TIDY_EVERY: Final = 16

@@ -37,7 +37,7 @@ from freshet.profiling import Profile
 from freshet.search import AsOf, Hit, Searcher
 from freshet.settings import Settings
 from freshet.sink import BatchReport, Ledger, Probe
-from freshet.sink.commit_protocol import no_probe
+from freshet.sink.steps import no_probe
 from freshet.spark import start_session
 from freshet.verify import Verdict
 

@@ -26,8 +26,8 @@ from freshet.pipeline.content import listed, sampled
 from freshet.pipeline.index import Index
 from freshet.settings import Settings
 from freshet.sink import BatchReport, Ledger, Probe
-from freshet.sink.commit_protocol import no_probe
 from freshet.sink.repairing import Repairs, check_nobody_writes
+from freshet.sink.steps import no_probe
 from freshet.stores import delta_facts
 from freshet.stores.lance_tables import LanceTable
 from freshet.verify import Comparison, Sample, Verdict

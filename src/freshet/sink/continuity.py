@@ -12,7 +12,7 @@ from typing import NoReturn
 from freshet.errors import ContinuityError, HistoryMissingError, TableMissingError
 from freshet.sink.ledger import Landed, Ledger
 from freshet.sink.spark_queries import end_of
-from freshet.sink.stamps import Batch, Found, Past, look_back
+from freshet.sink.stamps import Batch, Mark, Past, look_back
 from freshet.sink.target import Mode, Target
 from freshet.stores.lance_tables import TABLE_ID, LanceTable
 
@@ -46,8 +46,8 @@ class Decision:
     notice: Notice | None = None
     last_batch: int | None = None
     """The newest landed batch of the query."""
-    found: Found | None = None
-    """The commit of a batch that is to be recovered."""
+    found: Mark | None = None
+    """What tells of a batch that is to be recovered."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,18 @@ class Evidence:
         return is_known and self.landed.offsets == self.batch.offsets
 
 
+def table_id_of(table: LanceTable) -> str:
+    """What tells a table from another one that came in its place."""
+    return table.metadata.get(TABLE_ID, "")
+
+
 def gather(target: Target, batch: Batch, landed: Landed) -> Evidence:
-    """Reads what the table says to what the ledger said."""
+    """Reads what a Lance table says to what the ledger said."""
     try:
         table = LanceTable.open(target.uri)
     except TableMissingError:
         return Evidence(target, batch, None, 0, landed, Past())
-    table_id = table.metadata.get(TABLE_ID, "")
+    table_id = table_id_of(table)
     after = landed.last_versions.get(table_id, 0)
     return Evidence(target, batch, table_id, table.version, landed, look_back(table, batch, after))
 
@@ -221,7 +226,7 @@ def position(target: Target, ledger: Ledger) -> Position | None:
         table = LanceTable.open(target.uri)
     except TableMissingError:
         return None
-    known = ledger.newest(target.pipeline, target.sink, table.metadata.get(TABLE_ID, ""))
+    known = ledger.newest(target.pipeline, target.sink, table_id_of(table))
     after = 0 if known is None else known.table_version
     past = look_back(table, Batch(target.pipeline, target.sink, "", 0), after)
     if table.version < after or past.restored_at is not None or past.missing is not None:

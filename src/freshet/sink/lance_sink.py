@@ -14,17 +14,19 @@ from freshet.errors import CommitConflictError, ModelMismatchError, SinkError
 from freshet.events import emit, warn
 from freshet.rows import RowBuilder
 from freshet.sink.columns import PlainRows, Reshaping, additions, columns_of, reshaping
-from freshet.sink.commit_protocol import CommitProtocol, Probe, no_probe
+from freshet.sink.commit_protocol import CommitProtocol
 from freshet.sink.copy_executor import Copying
 from freshet.sink.fence import try_to_discard
 from freshet.sink.ledger import BatchReport, Ledger
+from freshet.sink.named_columns import check_named
 from freshet.sink.parts_executor import Sweep
 from freshet.sink.prepare_executor import Preparation
 from freshet.sink.prepared import Prepared
 from freshet.sink.preparing import Preparing
 from freshet.sink.spark_queries import offsets_of, query_id_of
 from freshet.sink.stamps import Batch
-from freshet.sink.target import Mode, Target
+from freshet.sink.steps import Probe, no_probe
+from freshet.sink.target import Mode, Target, mode_named
 from freshet.sink.tombstones import Tombstones
 from freshet.stores import lance_columns
 from freshet.stores.lance_tables import LanceTable
@@ -72,10 +74,9 @@ class LanceSink:
         clock: Callable[[], datetime] = utc_now,
         probe: Probe = no_probe,
     ) -> None:
-        is_keyed = _mode(mode) is Mode.UPDATE
-        self._target = Target(
-            uri, pipeline, sink, _mode(mode), key if is_keyed else None, takes_over
-        )
+        chosen = mode_named(mode)
+        is_keyed = chosen is Mode.UPDATE
+        self._target = Target(uri, pipeline, sink, chosen, key if is_keyed else None, takes_over)
         self._key = key
         self._version = version if is_keyed else None
         self._deleted = deleted if is_keyed else None
@@ -125,7 +126,7 @@ class LanceSink:
         the `floor` leave the table, and none comes back later.
         """
         if self._rows is None:
-            self._check_names(rows)
+            check_named(rows, key=self._target.key, version=self._version, deleted=self._deleted)
             self._columns = columns_of(rows, self._vectors, without=self._deleted)
         batch = Batch(self._target.pipeline, self._target.sink, query_id, batch_id, offsets)
         is_read: list[bool] = []
@@ -162,22 +163,6 @@ class LanceSink:
         """
         if self._rows is not None and LanceTable.exists(self._target.uri):
             self._fitted(self._rows)
-
-    def _check_names(self, rows: DataFrame) -> None:
-        """Before anything is made: are the columns there that were named, and of a usable type?"""
-        types = dict(rows.dtypes)
-        named = {"key": self._target.key, "version": self._version, "deleted": self._deleted}
-        for role, column in named.items():
-            if column is not None and column not in types:
-                without = "" if role == "key" else f", or say {role}=None if there is none"
-                raise SinkError(f'there is no column {column}: name it, {role}="…"{without}')
-        wanted = {"key": {"string", "bigint", "int"}, "version": {"string"}, "deleted": {"boolean"}}
-        for role, column in named.items():
-            if column is not None and types[column] not in wanted[role]:
-                raise SinkError(
-                    f"the {role} column {column} is {types[column]}: "
-                    f"make it {' or '.join(sorted(wanted[role]))}"
-                )
 
     def _table(self) -> LanceTable:
         """The table, made if absent; an error if it was made for other rows."""
@@ -252,12 +237,6 @@ class LanceSink:
             floor=max(floor, self._tombstones.floor()) if self._version else "",
         )
         return self._preparing.run(rows, preparation, sweep)
-
-
-def _mode(name: str) -> Mode:
-    if name not in list(Mode):
-        raise SinkError(f"mode is {name}: it can be {', '.join(Mode)}")
-    return Mode(name)
 
 
 def fitting_table(uri: str, columns: pa.Schema, *, key: str | None) -> LanceTable:

@@ -10,7 +10,6 @@ from freshet import schemas
 from freshet.events import emit
 from freshet.sink.stamps import Batch, Counts, Found
 from freshet.stores.delta_tables import SmallTable
-from freshet.stores.lance_tables import TABLE_ID, LanceTable
 from freshet.stores.sql import is_among, quoted
 
 COMMITTED: Final = "committed"
@@ -65,7 +64,7 @@ class Attempt:
         counts: Counts,
         *,
         version: int | None = None,
-        table: LanceTable | None = None,
+        table_id: str | None = None,
         embed_s: float = 0.0,
         write_s: float = 0.0,
         commit_s: float = 0.0,
@@ -88,7 +87,7 @@ class Attempt:
             finished_at=self.clock(),
             error=error,
             offsets=self.batch.offsets,
-            table_id=None if table is None else table.metadata.get(TABLE_ID, ""),
+            table_id=table_id,
         )
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from freshet.clock import utc_now
 from freshet.errors import CommitConflictError, SinkError, VersionMissingError
 from freshet.rows import RowBuilder
-from freshet.sink.commit_protocol import CommitProtocol, Probe, no_probe
+from freshet.sink.commit_protocol import CommitProtocol
 from freshet.sink.continuity import Course, Decision
 from freshet.sink.fence import Fence
 from freshet.sink.leases import Claim, Lease, newest_claim
@@ -34,6 +34,7 @@ from freshet.sink.prepared import Prepared
 from freshet.sink.preparing import Preparing
 from freshet.sink.repair_executor import Afresh, Replacement
 from freshet.sink.stamps import Batch
+from freshet.sink.steps import Probe, no_probe
 from freshet.sink.target import Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable

@@ -1,6 +1,7 @@
 """Stamps: how a commit in a table's own history is known as a batch's."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -55,37 +56,40 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A commit that carries a stamp."""
+class Mark:
+    """What a store says of a batch that landed in it."""
 
-    commit: Commit
+    version: int
+    """The version of the table that it made."""
     query_id: str
     batch_id: int
     writer: str
     offsets: str | None
     counts: Counts
 
-    @property
-    def version(self) -> int:
-        """The version that it made."""
-        return self.commit.version
-
     def is_of(self, batch: Batch) -> bool:
-        """Whether it is the commit of this very batch, and not only of one of its number."""
+        """Whether it is of this very batch, and not only of one of its number."""
         is_known = self.offsets is not None and batch.offsets is not None
         is_same_plan = self.offsets == batch.offsets or not is_known
         return is_same_plan and self.has_number_of(batch)
 
     def has_number_of(self, batch: Batch) -> bool:
-        """Whether it is the commit of a batch of this number, planned then or anew."""
+        """Whether it is of a batch of this number, planned then or anew."""
         return (self.query_id, self.batch_id) == (batch.query_id, batch.batch_id)
+
+
+@dataclass(frozen=True)
+class Found(Mark):
+    """A commit of a Lance table that carries a stamp."""
+
+    commit: Commit
 
 
 @dataclass(frozen=True)
 class Past:
     """What a table's history tells of a sink, from its newest commit back to a known one."""
 
-    newest: Found | None = None
+    newest: Mark | None = None
     """The sink's newest commit, whatever query and batch it is of."""
     restored_at: int | None = None
     """A version after that commit which put an older state of the table back."""
@@ -101,7 +105,7 @@ def look_back(table: LanceTable, batch: Batch, after: int) -> Past:
             looked_at = commit.version
             if commit.kind == "Restore":
                 restored_at = commit.version
-            if _is_of_sink(commit, batch):
+            if is_stamp_of(commit.properties, batch):
                 return Past(_found(commit), restored_at)
     except VersionMissingError:
         return Past(None, restored_at, looked_at - 1)
@@ -117,7 +121,7 @@ def find_all(table: LanceTable, batch: Batch, after: int) -> list[Found]:
     try:
         for commit in table.history(after):
             looked_at = commit.version
-            if _is_of_sink(commit, batch):
+            if is_stamp_of(commit.properties, batch):
                 found.append(_found(commit))
     except VersionMissingError as error:
         raise HistoryMissingError(
@@ -131,18 +135,23 @@ def find(table: LanceTable, batch: Batch, after: int) -> Found | None:
     return next((one for one in find_all(table, batch, after) if one.is_of(batch)), None)
 
 
-def _is_of_sink(commit: Commit, batch: Batch) -> bool:
-    stamp = commit.properties
+def is_stamp_of(stamp: Mapping[str, str], batch: Batch) -> bool:
+    """Whether a stamp is one of the batch's sink, of whatever batch."""
     return (stamp.get(_PIPELINE), stamp.get(_SINK)) == (batch.pipeline, batch.sink)
 
 
-def _found(commit: Commit) -> Found:
-    stamp = commit.properties
-    return Found(
-        commit=commit,
+def mark_of(stamp: Mapping[str, str], version: int) -> Mark:
+    """What a stamp says, of the version that carries it."""
+    return Mark(
+        version=version,
         query_id=stamp[_QUERY],
         batch_id=int(stamp[_BATCH]),
         writer=stamp[_WRITER],
         offsets=stamp.get(_OFFSETS),
         counts=Counts(**json.loads(stamp[_COUNTS])),
     )
+
+
+def _found(commit: Commit) -> Found:
+    told = mark_of(commit.properties, commit.version)
+    return Found(**vars(told), commit=commit)

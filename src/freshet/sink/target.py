@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from freshet.errors import SinkError
+
 
 class Mode(StrEnum):
     """What a batch does to its table; named as Spark names its output modes."""
@@ -13,6 +15,13 @@ class Mode(StrEnum):
     """Rows are added."""
     COMPLETE = "complete"
     """The batch is the whole table from now on."""
+
+
+def mode_named(name: str) -> Mode:
+    """The mode of a name; raises if there is none."""
+    if name not in list(Mode):
+        raise SinkError(f"mode is {name}: it can be {', '.join(Mode)}")
+    return Mode(name)
 
 
 @dataclass(frozen=True)

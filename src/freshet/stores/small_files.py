@@ -1,5 +1,7 @@
 """Small files that are replaced as a whole."""
 
+from uuid import uuid4
+
 from freshet.stores import copies, file_systems
 from freshet.stores.remote_systems import is_local
 
@@ -9,8 +11,10 @@ def replace(uri: str, data: bytes) -> None:
     if not is_local(uri):  # an object store shows an object only when it is whole
         copies.write(uri, data)
         return
-    copies.write(f"{uri}.part", data)
-    file_systems.move_file(f"{uri}.part", uri)
+    # A name of its own: another writer of the same file must not move it away.
+    beside = f"{uri}.{uuid4().hex[:8]}.part"
+    copies.write(beside, data)
+    file_systems.move_file(beside, uri)
 
 
 def read(uri: str) -> bytes | None:

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from freshet.settings import SparkSettings
 from freshet.sink import LanceSink, Probe
-from freshet.sink.commit_protocol import no_probe
+from freshet.sink.steps import no_probe
 from freshet.sink.target import Mode
 from freshet.spark import start_session
 from freshet.testing.faults import KillAt, Moment, PauseAt, StepLog, together

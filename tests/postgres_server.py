@@ -3,10 +3,11 @@
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -26,16 +27,40 @@ _OPTIONS: Final = {
 _DONE: Final = "-- done --"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Server:
     """A running server, empty at first; anybody on this machine may do anything with it."""
 
     port: int
     psql: str
+    start: Callable[[], subprocess.Popen[bytes]]
+    process: subprocess.Popen[bytes]
+
+    @property
+    def address(self) -> str:
+        """What a client connects to."""
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{DATABASE}"
 
     def session(self) -> "Session":
         """A connection of its own."""
         return Session(self)
+
+    def run(self, sql: str) -> list[str]:
+        """What statements answer, in a session of their own."""
+        with self.session() as session:
+            return session.run(sql)
+
+    def kill(self) -> None:
+        """As when the power fails: no connection is closed, nothing is written to the disk."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        for process in (self.process.pid, *map(int, children.split())):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.process.wait(timeout=30)
+
+    def restart(self) -> None:
+        """After a kill: with the data that it had."""
+        self.process = self.start()
 
 
 class Session:
@@ -90,14 +115,20 @@ def postgres_server() -> Iterator[Server]:
         command = [programs["postgres"], "-D", data, "-p", str(port)]
         command += [part for key, value in _OPTIONS.items() for part in ("-c", f"{key}={value}")]
         with (Path(name) / "log").open("w+") as log:
-            process = subprocess.Popen(command, cwd=name, stdout=log, stderr=log, **owner)
-            try:
+
+            def start() -> subprocess.Popen[bytes]:
+                process = subprocess.Popen(command, cwd=name, stdout=log, stderr=log, **owner)
                 if not answers(process, port):
+                    end(process)
                     log.seek(0)
                     raise RuntimeError(f"PostgreSQL does not answer: {log.read()[-2_000:]}")
-                yield Server(port, programs["psql"])
+                return process
+
+            server = Server(port, programs["psql"], start, start())
+            try:
+                yield server
             finally:
-                end(process)
+                end(server.process)
 
 
 def _programs() -> dict[str, str]:

@@ -1,0 +1,159 @@
+"""What a keyed batch does to a Delta table, by Spark."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from freshet import schemas
+from freshet.errors import SchemaMismatchError
+from freshet.stores import delta_tables
+from freshet.stores.delta_tables import SmallTable
+
+_MOST_VALUES: Final = 100
+_FORGET_EVERY: Final = 100
+
+
+@dataclass(frozen=True)
+class Merge:
+    """How the newest events of a batch get into a table."""
+
+    DELETED: ClassVar[str] = "__freshet_deleted"
+    VERSION: ClassVar[str] = "__freshet_version"
+
+    uri: str
+    key: str
+    version: str | None
+    columns: tuple[str, ...]
+    is_pruned: bool = True
+    """Whether files that cannot have a key of the batch are left alone."""
+    prune_by: tuple[str, ...] = ()
+    """Columns that never change for a key, by which further files are left alone."""
+    retention: timedelta | None = None
+    tombstones: SmallTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        """The side table of deleted keys; made with the first of them."""
+        uri = f"{self.uri.rstrip('/')}_tombstones"
+        object.__setattr__(self, "tombstones", SmallTable(uri, schemas.TOMBSTONES))
+
+    @property
+    def table(self) -> str:
+        """The table, as SQL names it."""
+        return named(self.uri)
+
+    def bury(self, newest: DataFrame, at: datetime, number: int) -> None:
+        """Deleted keys and their versions are written down before their rows leave."""
+        if self.version is None:
+            return
+        gone = newest.where(self.DELETED).select(
+            F.col(self.key).cast("string").alias("key"), F.col(self.VERSION).alias("record_version")
+        )
+        rows = [row.asDict() | {"deleted_at": at} for row in gone.toLocalIterator()]
+        if rows:
+            self.tombstones.append(rows)
+        if self.retention is not None and number % _FORGET_EVERY == 0:
+            self._forget(newest.sparkSession, at - self.retention)
+
+    def run(self, newest: DataFrame) -> None:
+        """One MERGE: deletes, updates and inserts, each by its version."""
+        source, view = self._alive(newest), f"freshet_{uuid4().hex}"
+        source.createOrReplaceTempView(view)
+        version = f"s.{quoted(self.VERSION)}"
+        held = f"t.{quoted(self.version)}" if self.version else ""
+        newer, not_older = (f"{version} {sign} {held}" if held else "true" for sign in (">", ">="))
+        chosen = [quoted(name) for name in self.columns]
+        changes = ", ".join(f"t.{name} = s.{name}" for name in chosen)
+        gone = f"s.{quoted(self.DELETED)}"
+        try:
+            newest.sparkSession.sql(
+                f"MERGE INTO {self.table} t USING {view} s ON {self._condition(source)} "
+                f"WHEN MATCHED AND {gone} AND {not_older} THEN DELETE "
+                f"WHEN MATCHED AND NOT {gone} AND {newer} THEN UPDATE SET {changes} "
+                f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT ({', '.join(chosen)}) "
+                f"VALUES ({', '.join(f's.{name}' for name in chosen)})"
+            )
+        finally:
+            newest.sparkSession.catalog.dropTempView(view)
+
+    def _alive(self, newest: DataFrame) -> DataFrame:
+        """Without the events that a tombstone beats; a delete that equals its own counts."""
+        if self.version is None or not delta_tables.exists(self.tombstones.uri):
+            return newest
+        buried = newest.sparkSession.read.format("delta").load(self.tombstones.uri)
+        at = buried.groupBy(F.col("key").alias("__buried_key")).agg(
+            F.max("record_version").alias("__buried_at")
+        )
+        is_same = F.col(self.key).cast("string") == F.col("__buried_key")
+        version, then = F.col(self.VERSION), F.col("__buried_at")
+        counts = then.isNull() | (version > then) | ((version == then) & F.col(self.DELETED))
+        joined = newest.join(at, is_same, "left").where(counts)
+        return joined.drop("__buried_key", "__buried_at")
+
+    def _condition(self, source: DataFrame) -> str:
+        """Same key; and, for Delta to leave files alone, where such keys can be at all."""
+        conditions = [f"t.{quoted(self.key)} = s.{quoted(self.key)}"]
+        if not self.is_pruned:
+            return conditions[0]
+        asked = [F.min(self.key), F.max(self.key)]
+        for column in self.prune_by:
+            values = F.collect_set(F.col(column).cast("string"))
+            asked += [values, F.sum(F.col(column).isNull().cast("int"))]
+        (least, greatest, *found) = source.agg(*asked).collect()[0]
+        if least is not None:
+            key = f"t.{quoted(self.key)}"
+            conditions.append(f"{key} >= {literal(least)} AND {key} <= {literal(greatest)}")
+        for column, values, nulls in zip(self.prune_by, found[::2], found[1::2], strict=True):
+            if values and not nulls and len(values) <= _MOST_VALUES:
+                among = ", ".join(literal(value) for value in sorted(values))
+                conditions.append(f"CAST(t.{quoted(column)} AS STRING) IN ({among})")
+        return " AND ".join(conditions)
+
+    def _forget(self, spark: SparkSession, before: datetime) -> None:
+        if delta_tables.exists(self.tombstones.uri):
+            then = f"TIMESTAMP {literal(before.isoformat())}"
+            spark.sql(f"DELETE FROM {named(self.tombstones.uri)} WHERE deleted_at < {then}")
+
+
+def fit(uri: str, rows: DataFrame, partition_by: tuple[str, ...]) -> None:
+    """A table with at least the columns of the rows: made if absent, widened if it lacks some."""
+    spark = rows.sparkSession
+    if not delta_tables.exists(uri):
+        writer = rows.limit(0).write.format("delta").mode("ignore")
+        (writer.partitionBy(*partition_by) if partition_by else writer).save(uri)
+        return
+    have = {one.name: one.dataType for one in spark.read.format("delta").load(uri).schema}
+    wanted: StructType = rows.schema
+    others = [
+        f"column {one.name} is {have[one.name].simpleString()} there, and "
+        f"{one.dataType.simpleString()} here"
+        for one in wanted
+        if one.name in have and have[one.name].simpleString() != one.dataType.simpleString()
+    ]
+    if others:
+        raise SchemaMismatchError(table=uri, problems=others)
+    lacking = [one for one in wanted if one.name not in have]
+    if lacking:
+        told = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in lacking)
+        spark.sql(f"ALTER TABLE {named(uri)} ADD COLUMNS ({told})")
+
+
+def named(uri: str) -> str:
+    """A Delta table at a place, as SQL names it."""
+    return f"delta.{quoted(uri)}"
+
+
+def quoted(name: str) -> str:
+    """A name, quoted."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(value: Any) -> str:
+    """A number or a text as SQL has it."""
+    if isinstance(value, int):
+        return str(value)
+    return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"

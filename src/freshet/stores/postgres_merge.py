@@ -1,0 +1,143 @@
+"""What a batch does to a table of PostgreSQL, from a staging table, in the caller's transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from freshet.errors import StoreError
+from freshet.stores.postgres import TableName, name
+
+DELETED: Final = "freshet_deleted"
+PART: Final = "freshet_part"
+"""Columns that a staging table has besides: whether a row deletes, and which task brought it."""
+_NEWEST: Final = "freshet_newest"
+_FORGET_EVERY: Final = 100
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Records, counted."""
+
+    upserted: int = 0
+    deleted: int = 0
+    stale: int = 0
+    unchanged: int = 0
+
+
+@dataclass(frozen=True)
+class Merge:
+    """How rows of a staging table get into a table."""
+
+    table: TableName
+    columns: tuple[str, ...]
+    key: str | None = None
+    version: str | None = None
+    """A column of text that sorts by its bytes; None: the later batch wins."""
+    is_whole: bool = False
+    """Whether the rows are all that the table has from now on."""
+    retention: timedelta | None = None
+    """For how long deleted keys are remembered; None: for ever."""
+
+    @property
+    def tombstones(self) -> TableName:
+        """Keys that were deleted, with the versions that did it."""
+        return self.table.beside(f"{self.table.table}_tombstones")
+
+    def make_tombstones(self, cursor: Any) -> None:
+        """The side table; nothing if it is there or not needed."""
+        if self.key is not None and self.version is not None:
+            cursor.execute(
+                f"CREATE TABLE IF NOT EXISTS {self.tombstones} (key text PRIMARY KEY, "
+                "version text NOT NULL, deleted_at timestamptz NOT NULL DEFAULT now())"
+            )
+
+    def run(self, cursor: Any, staging: str, parts: Sequence[str], number: int) -> Merged:
+        """Carries it out; only rows that the named tasks brought count."""
+        of_parts = f"FROM {staging} WHERE {name(PART)} = ANY(%s)"
+        if self.key is None:
+            return self._add(cursor, of_parts, parts)
+        self._choose_newest(cursor, of_parts, parts)
+        stale, unchanged = self._drop_stale(cursor) if self.version is not None else (0, 0)
+        deleted = self._delete(cursor)
+        upserted = self._upsert(cursor)
+        if self.version is not None and self.retention and number % _FORGET_EVERY == 0:
+            cursor.execute(
+                f"DELETE FROM {self.tombstones} WHERE deleted_at < now() - %s", [self.retention]
+            )
+        return Merged(upserted, deleted, stale, unchanged)
+
+    def _add(self, cursor: Any, of_parts: str, parts: Sequence[str]) -> Merged:
+        if self.is_whole:
+            cursor.execute(f"DELETE FROM {self.table}")
+        chosen = ", ".join(map(name, self.columns))
+        cursor.execute(
+            f"INSERT INTO {self.table} ({chosen}) SELECT {chosen} {of_parts}", [list(parts)]
+        )
+        return Merged(upserted=cursor.rowcount)
+
+    def _choose_newest(self, cursor: Any, of_parts: str, parts: Sequence[str]) -> None:
+        """One row a key: the greatest version, and a delete on a full tie."""
+        key = name(self.key or "")
+        order = [key, *([f"{self._version('')} DESC"] if self.version else [])]
+        order.append(f"{name(DELETED)} DESC")
+        cursor.execute(
+            f"CREATE TEMP TABLE {_NEWEST} ON COMMIT DROP AS SELECT DISTINCT ON ({key}) * "
+            f"{of_parts} ORDER BY {', '.join(order)}",
+            [list(parts)],
+        )
+        cursor.execute(f"SELECT count(*) FROM {_NEWEST} WHERE {key} IS NULL")
+        if cursor.fetchone()[0]:
+            raise StoreError("write to", str(self.table), f"a row has no {self.key}")
+        cursor.execute(f"ANALYZE {_NEWEST}")
+
+    def _drop_stale(self, cursor: Any) -> tuple[int, int]:
+        """Leaves the rows that count; how many were older than what is known, or the same."""
+        key, ours = name(self.key or ""), self._version("n.")
+        buried = 't.version COLLATE "C"'
+        leaving = f"DELETE FROM {_NEWEST} n USING"
+        cursor.execute(
+            f"{leaving} {self.tombstones} t WHERE t.key = n.{key}::text AND ({ours} < {buried} "
+            f"OR ({ours} = {buried} AND NOT n.{name(DELETED)}))"
+        )
+        stale = cursor.rowcount
+        same_key = f"{leaving} {self.table} t WHERE t.{key} = n.{key}"
+        cursor.execute(f"{same_key} AND {ours} < {self._version('t.')}")
+        stale += cursor.rowcount
+        cursor.execute(f"{same_key} AND {ours} = {self._version('t.')} AND NOT n.{name(DELETED)}")
+        return stale, cursor.rowcount
+
+    def _delete(self, cursor: Any) -> int:
+        key, gone = name(self.key or ""), f"n.{name(DELETED)}"
+        cursor.execute(
+            f"DELETE FROM {self.table} t USING {_NEWEST} n WHERE {gone} AND t.{key} = n.{key}"
+        )
+        if self.version is not None:
+            cursor.execute(
+                f"INSERT INTO {self.tombstones} AS t (key, version) "
+                f"SELECT n.{key}::text, n.{name(self.version)} FROM {_NEWEST} n WHERE {gone} "
+                "ON CONFLICT (key) DO UPDATE SET version = EXCLUDED.version, deleted_at = now() "
+                'WHERE t.version COLLATE "C" < EXCLUDED.version COLLATE "C"'
+            )
+        cursor.execute(f"SELECT count(*) FROM {_NEWEST} n WHERE {gone}")
+        return int(cursor.fetchone()[0])
+
+    def _upsert(self, cursor: Any) -> int:
+        key = name(self.key or "")
+        chosen = ", ".join(map(name, self.columns))
+        others = [name(one) for one in self.columns if one != self.key]
+        changes = ", ".join(f"{one} = EXCLUDED.{one}" for one in others)
+        guard = f"WHERE {self._version('t.')} < {self._version('EXCLUDED.')}"
+        cursor.execute(
+            f"INSERT INTO {self.table} AS t ({chosen}) SELECT {chosen} FROM {_NEWEST} n "
+            f"WHERE NOT n.{name(DELETED)} ON CONFLICT ({key}) "
+            + (
+                f"DO UPDATE SET {changes} {guard if self.version else ''}"
+                if others
+                else "DO NOTHING"
+            )
+        )
+        return int(cursor.rowcount)
+
+    def _version(self, of: str) -> str:
+        return f'{of}{name(self.version or "")} COLLATE "C"'
