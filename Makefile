@@ -1,7 +1,7 @@
 # Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak optimizer-soak bench bench-embedding bench-optimizer bench-torch torch clean
+.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak optimizer-soak sinks-soak bench bench-embedding bench-optimizer bench-torch torch clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15
@@ -41,6 +41,9 @@ soak: setup  ## kill it at random for MINUTES=10 in each of two modes; SEED=… 
 
 optimizer-soak: setup  ## a writer and an optimizer at one index for MINUTES=10 in each of two modes
 	@$(BIN)/python tests/crash/optimizer_and_writer.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+sinks-soak: setup  ## a pipeline with three further sinks, killed at random for MINUTES=10; SEED=… repeats one
+	@$(BIN)/python tests/crash/sinks_soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 BENCHMARKS := sink_vs_merge_insert table_growth append_growth sink_overhead landing_ingest landing_discovery changes_ingest
 bench: setup  ## the sink and the source against their rivals

@@ -103,7 +103,7 @@ def by_fifths(samples: Sequence[Sample], name: str) -> list[float]:
 
 
 def show(samples: Sequence[Sample]) -> None:
-    for side in (WITH, WITHOUT):
+    for side in dict.fromkeys(sample["side"] for sample in samples):
         own = [sample for sample in samples if sample["side"] == side]
         print(f"\n{side} the optimizer: {len(own):,} batches in {own[-1]['at_s']:.0f} s")
         line("medians of fifths of the time", [*map(str, range(1, FIFTHS + 1)), "5th / 2nd"])
@@ -113,7 +113,7 @@ def show(samples: Sequence[Sample]) -> None:
             line(f"  {label}", [*(f"{value / unit:,.1f}" for value in fifths), f"{growth:.2f}"])
     print()
     own = [sample for sample in samples if sample["side"] == WITH]
-    for name in JUDGED:
+    for name in JUDGED if own else ():
         fifths = by_fifths(own, name)
         verdict(f"{SHOWN[name][0]}, last fifth / second", fifths[-1] / fifths[1], MOST_GROWTH)
 
@@ -121,7 +121,7 @@ def show(samples: Sequence[Sample]) -> None:
 def draw(samples: Sequence[Sample], path: Path) -> None:
     names = ("batch_ms", "fragments", "versions", "bytes")
     figure, axes = panels(*(SHOWN[name][0] for name in names))
-    for place, side in enumerate((WITH, WITHOUT)):
+    for place, side in enumerate(dict.fromkeys(sample["side"] for sample in samples)):
         own = [sample for sample in samples if sample["side"] == side]
         at = [sample["at_s"] / 60 for sample in own]
         for name, one in zip(names, axes, strict=True):
@@ -137,6 +137,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of the table's size")
     parser.add_argument("--minutes", type=float, default=15.0, help="of each of the two runs")
     parser.add_argument("--rate", type=float, default=0.5, help="batches a second; 0: no pause")
+    parser.add_argument("--sides", nargs="+", choices=(WITH, WITHOUT), default=[WITH, WITHOUT])
     parser.add_argument("--cadence", default="3 seconds")
     parser.add_argument("--retention", default="30 seconds")
     parser.add_argument("--tables", type=Path, default=Path("build/bench/tables"))
@@ -149,10 +150,10 @@ def main() -> None:
     start = made_once(options.tables, rows)
     samples, since = list[Sample](), utc_now()
     with scratch_folder(options.tables) as folder:
-        for side in (WITH, WITHOUT):
+        for side in options.sides:
             show_progress(side)
             samples += run(start, folder / side, rows, options, side)
-        work = work_of(settings_of(folder / WITH), since)
+        work = work_of(settings_of(folder / options.sides[0]), since)
     show_progress("")
     write_csv(options.out / "batches.csv", samples)
     write_csv(options.out / "actions.csv", work)

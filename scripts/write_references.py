@@ -27,7 +27,10 @@ def settings_reference() -> str:
     ]
     for name, section in Settings.model_fields.items():
         model: Any = section.annotation
-        parts += [f"## [{name}]", model.__doc__ or "", _table_of(model.model_fields)]
+        is_list = get_origin(model) is tuple
+        model = get_args(model)[0] if is_list else model
+        title = f"## [[{name}]]" if is_list else f"## [{name}]"
+        parts += [title, " ".join((model.__doc__ or "").split()), _table_of(model.model_fields)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -58,6 +61,8 @@ def _type_of(annotation: Any) -> str:
     if arguments and all(isinstance(argument, str) for argument in arguments):
         return " or ".join(f"`{argument}`" for argument in arguments)
     chosen = arguments[0] if arguments else annotation
+    if get_args(chosen):
+        return _type_of(chosen)
     names = {"str": "string", "int": "whole number", "float": "number", "bool": "true or false"}
     return names[chosen.__name__]
 

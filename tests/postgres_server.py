@@ -99,8 +99,11 @@ class Session:
 
 
 @contextmanager
-def postgres_server() -> Iterator[Server]:
-    """A server for as long as the test lasts; skips the test where there is no PostgreSQL."""
+def postgres_server(password: str | None = None) -> Iterator[Server]:
+    """A server for as long as the test lasts; skips the test where there is no PostgreSQL.
+
+    With a password it lets nobody in without; psql finds that in `PGPASSWORD`.
+    """
     programs, port = _programs(), free_port()
     with tempfile.TemporaryDirectory(
         prefix="freshet-postgres-", ignore_cleanup_errors=True
@@ -109,8 +112,11 @@ def postgres_server() -> Iterator[Server]:
         if owner:
             shutil.chown(name, owner["user"], owner["group"])
         data = f"{name}/data"
-        made = [programs["initdb"], "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8"]
-        made += ["--locale=C", "--no-sync"]
+        made = [programs["initdb"], "-D", data, "-U", USER, "-E", "UTF8"]
+        made += ["--locale=C", "--no-sync", "-A", "trust" if password is None else "scram-sha-256"]
+        if password is not None:
+            (Path(name) / "password").write_text(f"{password}\n")
+            made += ["--pwfile", "password"]
         subprocess.run(made, cwd=name, check=True, capture_output=True, **owner)
         command = [programs["postgres"], "-D", data, "-p", str(port)]
         command += [part for key, value in _OPTIONS.items() for part in ("-c", f"{key}={value}")]

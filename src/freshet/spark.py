@@ -21,11 +21,14 @@ _COMPILE_ALL: Final = "-XX:-DontCompileHugeMethods"
 _LARGEST_LOG_BYTES: Final = 16 << 20
 
 
-def start_session(settings: SparkSettings, *, name: str, log_file: Path) -> SparkSession:
+def start_session(
+    settings: SparkSettings, *, name: str, log_file: Path, has_kafka: bool = False
+) -> SparkSession:
     """The session of this process, started if there is none; what Spark prints goes to the log."""
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
-    jars = delta_jars.fetched(find_java())
+    java = find_java()
+    jars = [*delta_jars.fetched(java), *(delta_jars.kafka_jars(java) if has_kafka else ())]
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("LANCE_LOG", "error")
     conf = SparkConf().setAll(list(configuration(settings, name, jars).items()))

@@ -97,12 +97,31 @@ def _survivors(events: Iterable[Event]) -> list[Event]:
     return [event for event in newest.values() if not event["is_deleted"]]
 
 
-def contents(mode: str, table: Path) -> Contents:
-    """What the table holds, each row with how often it is there; nothing if there is no table."""
-    if not (table / "_versions").exists():
+def contents(mode: str, table: Path, address: str = "") -> Contents:
+    """What the table holds, each row with how often it is there; nothing if there is no table.
+
+    With an address it is the table `rows` of a database.
+    """
+    columns = list(COLUMNS[mode])
+    if address:
+        return _in_database(address, columns)
+    if (table / "_delta_log").exists():
+        rows = DeltaTable(table).to_pyarrow_table(columns=columns)
+    elif (table / "_versions").exists():
+        rows = lance.dataset(str(table)).to_table(columns=columns)
+    else:
         return Counter()
-    rows = lance.dataset(str(table)).to_table(columns=list(COLUMNS[mode]))
     return Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+
+
+def _in_database(address: str, columns: list[str]) -> Contents:
+    import psycopg
+
+    chosen = ", ".join(f'"{column}"' for column in columns)
+    with psycopg.connect(address) as connection:
+        if connection.execute("SELECT to_regclass('rows')").fetchone() == (None,):
+            return Counter()
+        return Counter(connection.execute(f"SELECT {chosen} FROM rows").fetchall())
 
 
 def difference(must: Contents, has: Contents) -> str:

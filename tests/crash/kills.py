@@ -28,6 +28,7 @@ class Cell:
     """One fault and what came of it; every problem makes it a failed one."""
 
     mode: str
+    """And the sink, if that is not Lance."""
     fault: str
     batch: int = -1
     left: Left | None = None
@@ -49,16 +50,19 @@ class Kill:
     place: str
     """A step of the protocol, or a store call."""
     leaves: Left | None
-    table: str = "rows.lance"
+    table: str | None = "rows.lance"
+    in_task: bool = False
+    """Whether the call is made by a task, which then takes the driver with it."""
 
     @property
     def is_store_call(self) -> bool:
         return "." in self.place
 
-    def option(self, batch: int) -> tuple[str, str]:
+    def option(self, batch: int) -> tuple[str, ...]:
         """How the program is told."""
         if self.is_store_call:
-            return "--fault", str(StoreFault(self.place, self.when, Kind.KILLED, table=self.table))
+            fault = str(StoreFault(self.place, self.when, Kind.KILLED, table=self.table))
+            return ("--fault", fault, *(["--in-task"] if self.in_task else []))
         return "--kill-at", str(Moment(self.when, Step(self.place), batch))
 
 
@@ -81,16 +85,25 @@ def step_kills() -> list[Kill]:
     ]
 
 
+def book_kills() -> tuple[list[Kill], list[Kill]]:
+    """Around what every sink puts on record: that it begins, and that a batch has landed."""
+    begun = [Kill(when, "SmallTable.append", None, "ledger_leases") for when in ("before", "after")]
+    ended = [
+        Kill("before", "SmallTable.append", Left.LANDED, "ledger"),
+        Kill("after", "SmallTable.append", Left.RECORDED, "ledger"),
+    ]
+    return begun, ended
+
+
 def store_kills(mode: str) -> list[Kill]:
     """Inside the steps: between one store call and the next."""
     commit = "LanceTable.overwrite" if mode == "complete" else "LanceTable.commit"
+    begun, ended = book_kills()
     kills = [
-        Kill("before", "SmallTable.append", None, "ledger_leases"),
-        Kill("after", "SmallTable.append", None, "ledger_leases"),
+        *begun,
         Kill("before", commit, Left.NOWHERE),
         Kill("after", commit, Left.LANDED),
-        Kill("before", "SmallTable.append", Left.LANDED, "ledger"),
-        Kill("after", "SmallTable.append", Left.RECORDED, "ledger"),
+        *ended,
     ]
     if mode == "update":
         kills += [
@@ -101,10 +114,26 @@ def store_kills(mode: str) -> list[Kill]:
     return kills
 
 
-def all_kills(mode: str) -> list[Kill]:
+def transaction_kills(sink: str, mode: str) -> list[Kill]:
+    """Inside the commit of a store that has transactions: begun, and not ended."""
+    if sink == "delta":
+        buried = Kill("after", "SmallTable.append", Left.NOWHERE, "rows_tombstones")
+        return [buried] if mode == "update" else []
+    return [
+        Kill(when, "PostgresMerge.run", Left.NOWHERE, None, in_task=sink == "postgres")
+        for when in ("before", "after")
+    ]
+
+
+def all_kills(mode: str, sink: str = "lance") -> list[Kill]:
     """The whole chain of a mode; the first one finds no table yet."""
-    made = Kill("after", "LanceTable.create", Left.NOWHERE)
-    return [made, *step_kills(), *store_kills(mode)]
+    if sink == "lance":
+        made = Kill("after", "LanceTable.create", Left.NOWHERE)
+        return [made, *step_kills(), *store_kills(mode)]
+    made = Kill("after", Step.PREPARE, Left.NOWHERE)
+    steps = [kill for kill in step_kills() if kill.place != Step.BURY]
+    begun, ended = book_kills()
+    return [made, *steps, *begun, *transaction_kills(sink, mode), *ended]
 
 
 @dataclass
@@ -116,18 +145,22 @@ class Chain:
     kills: Sequence[Kill]
     report: Callable[[Cell], None]
     seed: int = 1
+    sink: str = "lance"
+    address: str = ""
+    """Of the database, if the sink writes to one; there must be no table yet."""
     cells: list[Cell] = field(default_factory=list)
     _open: list[Cell] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.place = Workplace(self.folder)
+        self.place = Workplace(self.folder, self.sink, self.address)
+        self.label = self.mode if self.sink == "lance" else f"{self.sink} {self.mode}"
         self.feed = Feed(self.place.input, self.seed)
         self.feed.land(len(self.kills) + 3)
 
     def run(self) -> list[Cell]:
         """All cells, the failed ones among them."""
-        self.cells = [Cell(self.mode, f"{kill.when}:{kill.place}:killed") for kill in self.kills]
+        self.cells = [Cell(self.label, f"{kill.when}:{kill.place}:killed") for kill in self.kills]
         for kill, cell in zip(self.kills, self.cells, strict=True):
             try:
                 self._kill(kill, cell)
@@ -155,7 +188,7 @@ class Chain:
             cell.problems.append(f"the batch should be {expected}")
         self._open.append(cell)
 
-    def _prove(self, option: tuple[str, str], *, grew: bool, cell: Cell) -> None:
+    def _prove(self, option: tuple[str, ...], *, grew: bool, cell: Cell) -> None:
         """That the kill was the one that was asked for, and nothing else ended the process."""
         if option[0] == "--fault":
             if not self.place.marker.exists() or option[1] not in self.place.marker.read_text():
@@ -179,7 +212,7 @@ class Chain:
         """Without a fault, to the end of the input: everything is there, once."""
         code = program.start(self.place, self.mode).finished()
         self._heal(before_batch=self.feed.files)
-        closing = Cell(self.mode, "run to the end without a fault", self.feed.files - 1)
+        closing = Cell(self.label, "run to the end without a fault", self.feed.files - 1)
         if code != 0:
             closing.problems.append(f"the last run ended with {code}: {self.folder}/output.log")
         look_at(self.place, self.mode, closing)
@@ -196,7 +229,7 @@ class Chain:
 
 def look_at(place: Workplace, mode: str, cell: Cell) -> None:
     """Reads the table as anybody does, and compares it with a recount of the files."""
-    has = contents(mode, place.table)
+    has = contents(mode, place.table, place.address)
     without, with_it = (recount(mode, place.input, cell.batch + more) for more in (0, 1))
     cell.unnamed = unnamed_files(place.table)
     if without == with_it:

@@ -6,15 +6,18 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from kills import Cell, Chain, all_kills
 from store_errors import Errors, broken_calls
 
 from freshet.testing.program import session
 
 MODES = ("update", "append", "complete")
+DATABASES = ("postgres", "postgres-staged")
 
 
 def say(line: object) -> None:
@@ -27,6 +30,33 @@ def kills(folder: Path, modes: Sequence[str]) -> list[Cell]:
     """Real processes, killed at every step and between store calls."""
     chains = [Chain(mode, folder / f"kills-{mode}", all_kills(mode), say) for mode in modes]
     return [cell for chain in chains for cell in chain.run()]
+
+
+def sink_kills(folder: Path, modes: Sequence[str]) -> list[Cell]:
+    """The same for the other sinks; those of PostgreSQL only where there is a server."""
+    cells: list[Cell] = []
+    for sink, mode in ((sink, mode) for sink in ("delta", *DATABASES) for mode in modes):
+        place = folder / f"kills-{sink}-{mode}"
+        try:
+            with _address(sink) as address:
+                told = {"sink": sink, "address": address}
+                cells += Chain(mode, place, all_kills(mode, sink), say, **told).run()
+        except pytest.skip.Exception as skipped:
+            say(f"{sink} {mode}: not run: {skipped}")
+    return cells
+
+
+@contextmanager
+def _address(sink: str) -> Iterator[str]:
+    """Of an empty database, for a sink that needs one."""
+    if sink not in DATABASES:
+        yield ""
+        return
+    sys.path.append(str(Path(__file__).parent.parent))
+    from postgres_server import postgres_server
+
+    with postgres_server() as server:
+        yield server.address
 
 
 def store_errors(folder: Path, modes: Sequence[str]) -> list[Cell]:
@@ -50,7 +80,7 @@ def main(modes: Sequence[str]) -> int:
     """The whole matrix, or that of some modes; 1 if a cell failed."""
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="freshet-crash-"))
-    cells = kills(folder, modes) + store_errors(folder, modes)
+    cells = kills(folder, modes) + sink_kills(folder, modes) + store_errors(folder, modes)
     failed = [cell for cell in cells if cell.problems]
     if failed:
         say(f"all files are kept in {folder}")

@@ -18,3 +18,20 @@ def database(postgres: Server) -> Server:
     """The server with an empty schema."""
     postgres.run("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     return postgres
+
+
+_SLOW = ("TestDelta", "TestPostgresStaged", "TestLance")
+_ALWAYS = ("before:commit:1", "after:commit:1")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the sinks that share their code with another one, or take long, some failures are enough.
+
+    `make crash` runs them all.
+    """
+    for item in items:
+        moment = getattr(item, "callspec", None) and item.callspec.params.get("moment")  # type: ignore[attr-defined]
+        owner = getattr(getattr(item, "cls", None), "__name__", "")
+        if owner in _SLOW and moment is not None and moment not in _ALWAYS:
+            item.add_marker(pytest.mark.long)

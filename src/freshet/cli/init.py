@@ -66,6 +66,11 @@ provider = "minilm"             # all-MiniLM-L6-v2 on the CPU; local, openai, â€
 # master = "local[*, 4]"
 # driver_memory = "2g"
 # conf = { "spark.executor.memory" = "4g" }
+
+# [[sinks]]                     # the same records elsewhere, too: docs/sinks.md
+# name = "lake"
+# kind = "delta"                # or postgres, lance, parquet, json, csv, orc, kafka, â€¦
+# path = "./lake"
 """
 
 

@@ -12,7 +12,7 @@ from freshet.errors import SettingsError
 from freshet.units import seconds_of
 
 if TYPE_CHECKING:
-    from freshet.monitor import IndexStatus, OptimizerStatus, ProbeStatus, Status
+    from freshet.monitor import IndexStatus, OptimizerStatus, ProbeStatus, SinkStatus, Status
     from freshet.pipeline import Pipeline
 
 PlotOption = Annotated[
@@ -82,6 +82,7 @@ def _facts(found: "Status") -> dict[str, str]:
         | ({} if found.probe is None else {"search": _probe(found.probe)})
         | _optimizer(found.optimizer)
         | {"last batch": _last_batch(found.last_batch)}
+        | {f"sink {one.name}": _sink(one) for one in found.sinks}
         | ({"held back": _held(found.index.held)} if found.index.held else {})
         | ({"refused": _refused(found.index.refused)} if found.index.refused else {})
         | ({} if found.rebuild is None else {"rebuild": _rebuild(found.rebuild)})
@@ -152,6 +153,21 @@ def _last_batch(row: object) -> str:
         f"{line}: {output.number(row['rows_in'])} events in {output.seconds(row['total_s'])}, "
         f"{output.number(row['rows_embedded'])} embedded, "
         f"{output.number(row['rows_reused'])} reused"
+    )
+
+
+def _sink(found: "SinkStatus") -> str:
+    row = found.last_batch
+    line = f"{found.kind}, {found.mode}"
+    if row is None:
+        return f"{line}; nothing on record"
+    line = f"{line}; batch {row['batch_id']} {row['status']} at {_utc(row['finished_at'])}"
+    if row["error"]:
+        return f"{line}: {output.clipped(row['error'], 200)}"
+    n = output.number
+    return (
+        f"{line}: {n(row['rows_in'])} changes in {output.seconds(row['total_s'])}, "
+        f"{n(row['rows_upserted'])} written, {n(row['rows_deleted'])} deleted"
     )
 
 

@@ -29,6 +29,8 @@ _PROPERTIES: Final = {
     "delta.enableDeletionVectors": "true",
     "delta.autoOptimize.autoCompact": "true",
 }
+_FEED: Final = "delta.enableChangeDataFeed"
+"""The property by which Delta writes down what every commit changed, for the sinks."""
 _KEPT_OF_DELETED: Final = frozenset(
     ("key", "record_version", "is_deleted", "changed_at", "updated_at")
 )
@@ -45,9 +47,11 @@ class GoldTable:
         *,
         definition: str,
         retention: timedelta | None = None,
+        has_feed: bool = False,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         self.uri = uri
+        self._properties = _PROPERTIES | ({_FEED: "true"} if has_feed else {})
         self._name = f"delta.`{uri.replace('`', '``')}`"
         self._definition = definition
         self._retention = retention
@@ -60,13 +64,15 @@ class GoldTable:
             return False
         [detail] = spark.sql(f"DESCRIBE DETAIL {self._name}").collect()
         self._commits = self._version(spark)
+        if _FEED in self._properties and detail["properties"].get(_FEED) != "true":
+            spark.sql(f"ALTER TABLE {self._name} SET TBLPROPERTIES ('{_FEED}' = 'true')")
         return bool(detail["properties"].get(_DEFINITION) == self._definition)
 
     def fill(self, records: DataFrame) -> None:
         """Makes the table of all records, one row a key, in one commit; deleted ones marked."""
         emit("gold", "table_filling", table=self.uri)
         writer = self._rows(records).writeTo(self._name).using("delta")
-        for name, value in (_PROPERTIES | {_DEFINITION: self._definition}).items():
+        for name, value in (self._properties | {_DEFINITION: self._definition}).items():
             writer = writer.tableProperty(name, value)
         writer.createOrReplace()
 

@@ -8,6 +8,7 @@ from freshet.monitor.status import (
     IndexStatus,
     RebuildStatus,
     SchemaStatus,
+    SinkStatus,
     Status,
 )
 from freshet.monitor.trigger import ShortTrigger, short_trigger
@@ -24,6 +25,7 @@ __all__ = [
     "RebuildStatus",
     "SchemaStatus",
     "ShortTrigger",
+    "SinkStatus",
     "Status",
     "short_trigger",
 ]

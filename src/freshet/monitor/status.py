@@ -103,6 +103,16 @@ class RebuildStatus:
 
 
 @dataclass(frozen=True)
+class SinkStatus:
+    """A further sink, and its newest batch."""
+
+    name: str
+    kind: str
+    mode: str
+    last_batch: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
 class Status:
     """Where a pipeline stands."""
 
@@ -117,6 +127,7 @@ class Status:
     rebuild: RebuildStatus | None = None
     short_trigger: ShortTrigger | None = None
     """Set if the last batches took too long for the trigger."""
+    sinks: tuple[SinkStatus, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The form that `--json` prints."""

@@ -26,7 +26,12 @@ class KeptGold:
         self._needed = needed_fields(settings)
         self._home = home
         self._table = (
-            GoldTable(home.gold, definition=_definition(settings.gold), retention=retention)
+            GoldTable(
+                home.gold,
+                definition=_definition(settings.gold),
+                retention=retention,
+                has_feed=bool(settings.sinks),
+            )
             if settings.gold.keep_table and is_live
             else None
         )

@@ -31,6 +31,7 @@ from freshet.pipeline.rebuilding import Rebuild
 from freshet.pipeline.recovering import Recovery
 from freshet.pipeline.refused import Refused, refused
 from freshet.pipeline.resuming import Course, Resuming
+from freshet.pipeline.sinks import Sinks
 from freshet.pipeline.trigger_watch import TriggerWatch
 from freshet.pipeline.verifying import Auditing, OnProgress
 from freshet.profiling import Profile
@@ -69,6 +70,7 @@ class Pipeline:
         self._trigger_watch: TriggerWatch | None = None
         self._make_index = partial(Index, home=self.home, on_batch=self._note, probe=probe)
         self._index = self._make_index(settings)
+        self._sinks = Sinks(settings, self.home, probe=probe)
         self._reload = reload
 
     # --- running ---------------------------------------------------------------------------------
@@ -98,24 +100,29 @@ class Pipeline:
             for stage in (self._ingest, self._index):
                 started = [stage.start(spark, {"availableNow": True})]
                 queries.watch(started, on_tick, stop, self._raise_failure)
+            self._sinks.run_once(spark, on_tick, stop)
             self.optimizing.after_run()
         else:
             started += [stage.start(spark, self._trigger) for stage in (self._ingest, self._index)]
             self._trigger_watch = TriggerWatch(lambda: self.settings.pipeline.trigger)
-            on_tick = self.recovery.scheduled(on_tick)
-            with self.optimizing.beside():
-                queries.watch(started, on_tick, stop, resuming.look)
+            tick = self.recovery.scheduled(on_tick)
+            with self.optimizing.beside(), self._sinks.beside(spark, self._trigger, tick) as look:
+                queries.watch(started, look, stop, resuming.look)
 
     def check(self) -> None:
         """Raises if the settings cannot work; makes nothing and starts nothing."""
         self._ingest.check()
         self._index.check()
+        self._sinks.check()
 
     def spark(self) -> SparkSession:
         """The session that was given, or the one that this process starts."""
         logs = Path(self.home.logs if self.home.is_local else f"{gettempdir()}/freshet")
         return self._given_spark or start_session(
-            self.settings.spark, name=self.settings.pipeline.name, log_file=logs / "spark.log"
+            self.settings.spark,
+            name=self.settings.pipeline.name,
+            log_file=logs / "spark.log",
+            has_kafka=any(sink.kind == "kafka" for sink in self.settings.sinks),
         )
 
     def rebuild(
@@ -180,6 +187,7 @@ class Pipeline:
             last_batch=batches[-1] if batches else None,
             rebuild=beside.status(self.home),
             short_trigger=monitor.short_trigger(batches, chosen.trigger),
+            sinks=self._sinks.status(),
         )
 
     def files(self, states: Sequence[str] = ()) -> Iterator[FileReport]:

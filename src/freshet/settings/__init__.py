@@ -22,6 +22,7 @@ from freshet.settings.sections import (
     SearchSettings,
     SparkSettings,
 )
+from freshet.settings.sinks import SinkSettings
 
 __all__ = [
     "DEFAULT_DELETED_COLUMN",
@@ -41,6 +42,7 @@ __all__ = [
     "PipelineSettings",
     "SearchSettings",
     "Settings",
+    "SinkSettings",
     "SparkSettings",
     "from_values",
     "load",

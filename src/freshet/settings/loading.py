@@ -11,9 +11,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from freshet.errors import SettingsError
@@ -30,6 +30,7 @@ from freshet.settings.sections import (
     SearchSettings,
     SparkSettings,
 )
+from freshet.settings.sinks import SinkSettings
 
 DEFAULT_FILE = "freshet.toml"
 ENV_PREFIX = "FRESHET_"
@@ -60,6 +61,15 @@ class Settings(BaseSettings):
     search: SearchSettings = SearchSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     spark: SparkSettings = SparkSettings()
+    sinks: tuple[SinkSettings, ...] = ()
+
+    @model_validator(mode="after")
+    def _have_names_of_their_own(self) -> Self:
+        names = [sink.name for sink in self.sinks]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two sinks are called {', '.join(twice)}")
+        return self
 
     @classmethod
     def settings_customise_sources(
@@ -120,7 +130,14 @@ def _with_absolute_paths(settings: Settings, folder: Path) -> Settings:
         found = update.get(section, getattr(settings, section))
         if (path := getattr(found, key)) is not None:
             update[section] = found.model_copy(update={key: _absolute(path, folder)})
-    return settings.model_copy(update=update)
+    # A sink is told what changes in Gold, so Gold is kept.
+    if settings.sinks and not settings.gold.keep_table:
+        update["gold"] = settings.gold.model_copy(update={"keep_table": True})
+    sinks = tuple(
+        sink.model_copy(update={"path": _absolute(sink.path, folder)}) if sink.path else sink
+        for sink in settings.sinks
+    )
+    return settings.model_copy(update={**update, "sinks": sinks})
 
 
 def _absolute(path: str, folder: Path) -> str:

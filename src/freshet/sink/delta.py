@@ -17,8 +17,8 @@ from freshet.clock import utc_now
 from freshet.errors import StoreError
 from freshet.ordering import latest
 from freshet.sink.batch_store import Outcome, OvertakenError, Standing
-from freshet.sink.delta_merge import Merge, fit
-from freshet.sink.named_columns import check_named
+from freshet.sink.delta_merge import Merge, fit, quoted
+from freshet.sink.named_columns import check_named, counted
 from freshet.sink.stamps import Batch, Counts, is_stamp_of, mark_of
 from freshet.sink.store_sink import StoreSink
 from freshet.sink.target import Mode, mode_named
@@ -113,12 +113,29 @@ class DeltaStore:
         if self.key is None:
             return Prepared(self, batch, rows)
         columns = [name for name in rows.columns if name != self.deleted]
-        with _translated("make fit", self.uri):
-            fit(self.uri, rows.select(*columns), self.partition_by)
-        held = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        held = self._events(rows).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            count = counted(held, key=self.key, version=self.version)
+            with _translated("make fit", self.uri):
+                fit(self.uri, rows.select(*columns), self.partition_by)
+        except BaseException:
+            held.unpersist()
+            raise
         told = (self.is_pruned, self.prune_by, self.retention)
         merge = Merge(self.uri, self.key, self.version, tuple(columns), *told)
-        return Prepared(self, batch, held, merge)
+        return Prepared(self, batch, held, merge, count)
+
+    def _events(self, rows: DataFrame) -> DataFrame:
+        """The rows, with `is_deleted` and the version under the names that a merge uses.
+
+        Being other columns than those that came, they can be let go of without letting go of rows
+        that the caller has told Spark to keep.
+        """
+        deleted = F.lit(False)
+        if self.deleted is not None:
+            deleted = F.coalesce(F.col(quoted(self.deleted)), F.lit(False))
+        version = F.lit("") if self.version is None else F.col(quoted(self.version))
+        return rows.withColumns({Merge.DELETED: deleted, Merge.VERSION: version})
 
 
 @dataclass
@@ -129,11 +146,12 @@ class Prepared:
     batch: Batch
     rows: DataFrame
     merge: Merge | None = None
+    count: int = 0
 
     def land(self, owner: str, after: int) -> Outcome:
         """One commit, whose transaction number can be taken only once."""
         with _translated("commit to", self.store.uri):
-            counts = Counts() if self.merge is None else Counts(rows_in=self.rows.count())
+            counts = Counts(rows_in=self.count)
             told = {
                 _APPLICATION: application(self.batch),
                 _NUMBER: str(after + 1),
@@ -142,24 +160,26 @@ class Prepared:
             if self.merge is None:
                 self._write(told)
             else:
-                newest = self._newest()
-                self.merge.bury(newest, utc_now(), after + 1)
-                with _said(self.rows.sparkSession, told):
-                    self.merge.run(newest)
+                self._merge(self.merge, told, after + 1)
         return self._outcome(owner, after, counts)
 
     def discard(self) -> None:
         """Lets go of what Spark holds of the rows."""
-        self.rows.unpersist()
+        if self.merge is not None:
+            self.rows.unpersist()
 
-    def _newest(self) -> DataFrame:
-        """One event a key, with `is_deleted` and the version under the names that a merge uses."""
-        deleted = self.store.deleted
-        is_deleted = F.lit(False) if deleted is None else F.coalesce(F.col(deleted), F.lit(False))
-        version = F.lit("") if self.store.version is None else F.col(self.store.version)
-        told = self.rows.withColumns({Merge.DELETED: is_deleted, Merge.VERSION: version})
-        key = self.store.key or ""
-        return latest(told, key=key, version=Merge.VERSION, deleted=Merge.DELETED)
+    def _merge(self, merge: Merge, told: dict[str, str], number: int) -> None:
+        key, version, deleted = merge.key, merge.VERSION, merge.DELETED
+        newest = latest(self.rows, key=key, version=version, deleted=deleted)
+        newest = newest.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            extent = merge.extent(newest)
+            self.rows.unpersist()  # what is merged is held by now
+            merge.bury(newest, extent, utc_now(), number)
+            with _said(self.rows.sparkSession, told):
+                merge.run(newest, extent)
+        finally:
+            newest.unpersist()
 
     def _write(self, told: dict[str, str]) -> None:
         is_whole = self.store.mode is Mode.COMPLETE

@@ -1,11 +1,12 @@
 """What a keyed batch does to a Delta table, by Spark."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -16,6 +17,20 @@ from freshet.stores.delta_tables import SmallTable
 
 _MOST_VALUES: Final = 100
 _FORGET_EVERY: Final = 100
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What one look at the events of a batch tells, one event a key."""
+
+    deletes: int
+    least: Any
+    """Of the keys, as is the greatest; None if there are none."""
+    greatest: Any
+    texts: tuple[str, str]
+    """The same two of the keys as texts, by which tombstones are known."""
+    values: Mapping[str, Sequence[str]]
+    """Of each column to prune by that is never null, all values."""
 
 
 @dataclass(frozen=True)
@@ -46,22 +61,36 @@ class Merge:
         """The table, as SQL names it."""
         return named(self.uri)
 
-    def bury(self, newest: DataFrame, at: datetime, number: int) -> None:
+    def extent(self, newest: DataFrame) -> Extent:
+        """All that is asked of the events before they are merged, by one job."""
+        text = self._key.cast("string")
+        asked = [F.count_if(F.col(self.DELETED)), F.min(self._key), F.max(self._key)]
+        asked += [F.min(text), F.max(text)]
+        for column in self.prune_by if self.is_pruned else ():
+            value = F.col(quoted(column))
+            asked += [F.collect_set(value.cast("string")), F.count_if(value.isNull())]
+        (deletes, least, greatest, *found) = newest.agg(*asked).collect()[0]
+        (first, last, *found) = found
+        values = zip(self.prune_by, found[::2], found[1::2], strict=False)
+        told = {column: sorted(texts) for column, texts, nulls in values if not nulls}
+        return Extent(deletes, least, greatest, (first, last), told)
+
+    def bury(self, newest: DataFrame, extent: Extent, at: datetime, number: int) -> None:
         """Deleted keys and their versions are written down before their rows leave."""
         if self.version is None:
             return
-        gone = newest.where(self.DELETED).select(
-            F.col(self.key).cast("string").alias("key"), F.col(self.VERSION).alias("record_version")
-        )
-        rows = [row.asDict() | {"deleted_at": at} for row in gone.toLocalIterator()]
-        if rows:
+        if extent.deletes:
+            gone = newest.where(self.DELETED).select(
+                self._key.cast("string").alias("key"), F.col(self.VERSION).alias("record_version")
+            )
+            rows = [row.asDict() | {"deleted_at": at} for row in gone.toLocalIterator()]
             self.tombstones.append(rows)
         if self.retention is not None and number % _FORGET_EVERY == 0:
             self._forget(newest.sparkSession, at - self.retention)
 
-    def run(self, newest: DataFrame) -> None:
+    def run(self, newest: DataFrame, extent: Extent) -> None:
         """One MERGE: deletes, updates and inserts, each by its version."""
-        source, view = self._alive(newest), f"freshet_{uuid4().hex}"
+        source, view = self._alive(newest, extent), f"freshet_{uuid4().hex}"
         source.createOrReplaceTempView(view)
         version = f"s.{quoted(self.VERSION)}"
         held = f"t.{quoted(self.version)}" if self.version else ""
@@ -71,7 +100,7 @@ class Merge:
         gone = f"s.{quoted(self.DELETED)}"
         try:
             newest.sparkSession.sql(
-                f"MERGE INTO {self.table} t USING {view} s ON {self._condition(source)} "
+                f"MERGE INTO {self.table} t USING {view} s ON {self._condition(extent)} "
                 f"WHEN MATCHED AND {gone} AND {not_older} THEN DELETE "
                 f"WHEN MATCHED AND NOT {gone} AND {newer} THEN UPDATE SET {changes} "
                 f"WHEN NOT MATCHED AND NOT {gone} THEN INSERT ({', '.join(chosen)}) "
@@ -80,36 +109,33 @@ class Merge:
         finally:
             newest.sparkSession.catalog.dropTempView(view)
 
-    def _alive(self, newest: DataFrame) -> DataFrame:
+    @property
+    def _key(self) -> Column:
+        return F.col(quoted(self.key))
+
+    def _alive(self, newest: DataFrame, extent: Extent) -> DataFrame:
         """Without the events that a tombstone beats; a delete that equals its own counts."""
         if self.version is None or not delta_tables.exists(self.tombstones.uri):
             return newest
-        buried = newest.sparkSession.read.format("delta").load(self.tombstones.uri)
-        at = buried.groupBy(F.col("key").alias("__buried_key")).agg(
-            F.max("record_version").alias("__buried_at")
+        stored = newest.sparkSession.read.format("delta").load(self.tombstones.uri)
+        buried = stored.where(F.col("key").between(*map(F.lit, extent.texts))).select(
+            F.col("key").alias("__buried_key"), F.col("record_version").alias("__buried_at")
         )
-        is_same = F.col(self.key).cast("string") == F.col("__buried_key")
         version, then = F.col(self.VERSION), F.col("__buried_at")
-        counts = then.isNull() | (version > then) | ((version == then) & F.col(self.DELETED))
-        joined = newest.join(at, is_same, "left").where(counts)
-        return joined.drop("__buried_key", "__buried_at")
+        is_beaten = (version < then) | ((version == then) & ~F.col(self.DELETED))
+        is_same = self._key.cast("string") == F.col("__buried_key")
+        return newest.join(buried, is_same & is_beaten, "left_anti")
 
-    def _condition(self, source: DataFrame) -> str:
+    def _condition(self, extent: Extent) -> str:
         """Same key; and, for Delta to leave files alone, where such keys can be at all."""
-        conditions = [f"t.{quoted(self.key)} = s.{quoted(self.key)}"]
-        if not self.is_pruned:
-            return conditions[0]
-        asked = [F.min(self.key), F.max(self.key)]
-        for column in self.prune_by:
-            values = F.collect_set(F.col(column).cast("string"))
-            asked += [values, F.sum(F.col(column).isNull().cast("int"))]
-        (least, greatest, *found) = source.agg(*asked).collect()[0]
-        if least is not None:
-            key = f"t.{quoted(self.key)}"
-            conditions.append(f"{key} >= {literal(least)} AND {key} <= {literal(greatest)}")
-        for column, values, nulls in zip(self.prune_by, found[::2], found[1::2], strict=True):
-            if values and not nulls and len(values) <= _MOST_VALUES:
-                among = ", ".join(literal(value) for value in sorted(values))
+        key = f"t.{quoted(self.key)}"
+        conditions = [f"{key} = s.{quoted(self.key)}"]
+        if self.is_pruned and extent.least is not None:
+            least, greatest = literal(extent.least), literal(extent.greatest)
+            conditions.append(f"{key} >= {least} AND {key} <= {greatest}")
+        for column, values in extent.values.items():
+            if 0 < len(values) <= _MOST_VALUES:
+                among = ", ".join(map(literal, values))
                 conditions.append(f"CAST(t.{quoted(column)} AS STRING) IN ({among})")
         return " AND ".join(conditions)
 

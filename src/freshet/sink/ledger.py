@@ -198,6 +198,13 @@ class Ledger:
         where = f"{_of(batch.pipeline, batch.sink)} AND {_is(batch.query_id, batch.batch_id)}"
         return bool(self._table.read(["batch_id"], where))
 
+    def last_row(self, pipeline: str, sink: str) -> dict[str, Any] | None:
+        """The row of a sink that ended last, of whatever status; holds one row."""
+        last: dict[str, Any] | None = None
+        for rows in self._table.scan(None, _of(pipeline, sink)):
+            last = max(([] if last is None else [last]) + rows.to_pylist(), key=_end, default=None)
+        return last
+
     def rows(self, pipeline: str, sink: str) -> list[dict[str, Any]]:
         """All rows of a sink, in the order of their end."""
         return sorted(self._table.read(where=_of(pipeline, sink)), key=_end)

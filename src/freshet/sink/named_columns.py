@@ -3,6 +3,7 @@
 from typing import Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from freshet.errors import SinkError
 
@@ -29,3 +30,23 @@ def check_named(
                 f"the {role} column {column} is {types[column]}: "
                 f"make it {' or '.join(_TYPES[role])}"
             )
+
+
+def counted(rows: DataFrame, *, key: str | None, version: str | None) -> int:
+    """How many rows there are; raises if one lacks what it is known by, or cannot be told apart."""
+    if key is None:
+        return rows.count()
+    named = [key] if version is None else [key, version]
+    asked = [F.count(F.lit(1)), *(F.count(F.col(column)) for column in named)]
+    if version is None:
+        asked.append(F.count_distinct(F.col(key)))
+    (count, *found) = rows.agg(*asked).collect()[0]
+    for column, there in zip(named, found, strict=False):
+        if there < count:
+            raise SinkError(f"there are rows without a {column}: leave them out with a filter")
+    if version is None and found[-1] < count:
+        raise SinkError(
+            f"a {key} stands more than once in a batch, and without a version nothing tells which "
+            'row is newer: name a column, version="…", or aggregate the rows'
+        )
+    return int(count)

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from freshet.errors import StoreError
 from freshet.events import emit
 from freshet.sink.batch_store import Outcome, OvertakenError, Standing
-from freshet.sink.named_columns import check_named
+from freshet.sink.named_columns import check_named, counted
 from freshet.sink.postgres_columns import as_texts, sql_types
 from freshet.sink.postgres_executor import PARTS, Bringing
 from freshet.sink.stamps import Batch, Counts, mark_of
@@ -123,7 +123,7 @@ class PostgresStore:
         told = rows.select(*as_texts(rows, types), is_deleted.cast("string").alias(DELETED))
         told = told.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            count = told.count()
+            count = counted(told, key=self.key, version=self.version)
             is_staged = count > _DIRECT_ROWS if self.is_staged is None else self.is_staged
             merge = Merge(
                 self.table,

@@ -41,6 +41,12 @@ _PLAIN: Final[Mapping[type[DataType], str]] = {
     TimestampNTZType: "timestamp",
     BinaryType: "bytea",
 }
+_INSTANT: Final = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX"
+_JSON: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": _INSTANT,
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 _NUMBERS: Final = (ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, BooleanType)
 
 
@@ -79,14 +85,28 @@ def as_texts(rows: DataFrame, types: Mapping[str, str]) -> list[Column]:
 
 
 def _as_text(name: str, kind: DataType, sql: str) -> Column:
-    column = F.col(f"`{name}`")
+    column = F.col("`" + name.replace("`", "``") + "`")
+    if not isinstance(kind, ArrayType) or not sql.endswith("[]"):
+        return _one(column, kind)
+    inner = kind.elementType
+    told = F.transform(column, lambda one: F.coalesce(_element(one, inner), F.lit("NULL")))
+    return F.concat(F.lit("{"), F.array_join(told, ","), F.lit("}"))
+
+
+def _one(column: Column, kind: DataType) -> Column:
     if isinstance(kind, BinaryType):
         return F.concat(F.lit("\\x"), F.hex(column))
     if isinstance(kind, TimestampType):
-        return F.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX")
-    if isinstance(kind, ArrayType) and sql.endswith("[]"):
-        told = F.transform(column, lambda one: F.coalesce(one.cast("string"), F.lit("NULL")))
-        return F.concat(F.lit("{"), F.array_join(told, ","), F.lit("}"))
+        return F.date_format(column, _INSTANT)
     if isinstance(kind, ArrayType | MapType | StructType):
-        return F.to_json(column)
+        return F.to_json(column, _JSON)
     return column.cast("string")
+
+
+def _element(column: Column, kind: DataType) -> Column:
+    """Quoted unless it is a number: a text may hold what stands between elements."""
+    told = _one(column, kind)
+    if isinstance(kind, _NUMBERS):
+        return told
+    escaped = F.regexp_replace(told, r'(["\\])', r"\\$1")
+    return F.concat(F.lit('"'), escaped, F.lit('"'))

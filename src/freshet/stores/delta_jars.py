@@ -1,7 +1,8 @@
 """Delta's connector for Spark: seven jars, fetched once by Spark's own Ivy, checked, and kept.
 
 With the jars at hand Spark starts without a look at any repository, so a second start needs no
-network. Everything else that the connector asks for is part of Spark already.
+network. Everything else that the connector asks for is part of Spark already. Kafka's connector
+is fetched in the same way, but only for those who ask for it.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -78,30 +79,68 @@ JARS: Final = (
 )
 
 
+KAFKA: Final = (
+    Jar(
+        "org.apache.spark",
+        "spark-sql-kafka-0-10_2.13",
+        "4.2.0",
+        "64539c45e5d39f7ddb747312c239f38f5208d08c1a0ddf7d70beb2fbd9373705",
+    ),
+    # There is none of 4.2.0, which the connector asks for; it uses nothing that has changed.
+    Jar(
+        "org.apache.spark",
+        "spark-token-provider-kafka-0-10_2.13",
+        "4.0.0",
+        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
+    ),
+    Jar(
+        "org.apache.kafka",
+        "kafka-clients",
+        "3.9.2",
+        "014b4ef36884478a932641818b080c36a8f8e2e92dc771e800c9d2694f4f83d8",
+    ),
+    Jar(
+        "org.apache.commons",
+        "commons-pool2",
+        "2.13.1",
+        "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
+    ),
+)
+
+
 def cache_folder() -> Path:
     """Where jars are kept: `$XDG_CACHE_HOME/freshet/jars`, by default below `~/.cache`."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "freshet" / "jars"
 
 
 def fetched(java: str) -> list[Path]:
-    """The jars on this machine; fetches those that are missing, with the given Java."""
+    """Delta's jars on this machine; fetches those that are missing, with the given Java."""
+    return _kept(java, JARS, "Delta's jars could not be fetched, and Bronze needs them")
+
+
+def kafka_jars(java: str = "java") -> list[Path]:
+    """Kafka's jars on this machine; fetches those that are missing, with the given Java."""
+    return _kept(java, KAFKA, "Kafka's jars could not be fetched")
+
+
+def _kept(java: str, jars: Sequence[Jar], problem: str) -> list[Path]:
     folder = cache_folder()
-    missing = [jar for jar in JARS if not _is_whole(folder / jar.file, jar)]
+    missing = [jar for jar in jars if not _is_whole(folder / jar.file, jar)]
     if missing:
         folder.mkdir(parents=True, exist_ok=True)
-        _fetch(java, missing, folder)
-    return [folder / jar.file for jar in JARS]
+        _fetch(java, missing, folder, problem)
+    return [folder / jar.file for jar in jars]
 
 
 def _is_whole(file: Path, jar: Jar) -> bool:
     return file.exists() and hashlib.sha256(file.read_bytes()).hexdigest() == jar.sha256
 
 
-def _fetch(java: str, jars: Iterable[Jar], folder: Path) -> None:
+def _fetch(java: str, jars: Iterable[Jar], folder: Path, problem: str) -> None:
     with tempfile.TemporaryDirectory(prefix="freshet-ivy-") as name:
         scratch = Path(name)
         (scratch / "ivy.xml").write_text(_ivy_file(jars), encoding="utf-8")
-        _run_ivy(java, scratch)
+        _run_ivy(java, scratch, problem)
         for jar in jars:
             arrived = scratch / jar.file
             if not _is_whole(arrived, jar):
@@ -112,7 +151,7 @@ def _fetch(java: str, jars: Iterable[Jar], folder: Path) -> None:
             partial.replace(folder / jar.file)
 
 
-def _run_ivy(java: str, scratch: Path) -> None:
+def _run_ivy(java: str, scratch: Path, problem: str) -> None:
     ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
     command = [java, "-jar", str(ivy), "-cache", str(scratch / "cache"), "-ivy"]
     command += [str(scratch / "ivy.xml"), "-retrieve"]
@@ -121,8 +160,7 @@ def _run_ivy(java: str, scratch: Path) -> None:
     if done.returncode != 0:
         reason = next((line for line in done.stdout.splitlines() if "not found" in line), "")
         raise SetupError(
-            "Delta's jars could not be fetched, and Bronze needs them. The first start needs Maven "
-            f"Central; later ones do not. {reason.strip()}"
+            f"{problem}. The first start needs Maven Central; later ones do not. {reason.strip()}"
         )
 
 

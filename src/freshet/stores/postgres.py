@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 _CONNECT_TIMEOUT_S: Final = 10
+_SECRETS: Final = ("password", "sslpassword")
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,13 @@ class Database:
         """The database at `postgresql://user@host:port/name`, or at `host=… dbname=…`."""
         try:
             parts = conninfo_to_dict(address)
-        except psycopg.Error as error:
-            raise SinkError(f"the address of the database cannot be read: {error}") from None
-        if parts.get("password"):
+        except psycopg.Error:
+            # What libpq says of an address repeats it, with a password that may stand in it.
+            raise SinkError(
+                "the address of the database cannot be read: write it as "
+                "postgresql://user@host:port/name"
+            ) from None
+        if any(parts.get(secret) for secret in _SECRETS):
             raise SinkError(
                 "a password stands in the address of the database: take it out, and give it by "
                 "PGPASSWORD or a pgpass file"
@@ -97,6 +102,11 @@ class TableName:
     def beside(self, table: str) -> "TableName":
         """Another table of the same schema."""
         return TableName(self.schema, table)
+
+    def is_there(self, cursor: Any) -> bool:
+        """Whether there is such a table; whoever may not make one can ask, too."""
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [str(self)])
+        return bool(cursor.fetchone()[0])
 
     def __str__(self) -> str:
         return f"{name(self.schema)}.{name(self.table)}"

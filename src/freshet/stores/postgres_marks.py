@@ -20,8 +20,11 @@ class Written:
 
 def make(cursor: Any, beside: TableName) -> None:
     """The table of marks, in the schema of the table that they are of; nothing if it is there."""
+    marks = beside.beside(_TABLE)
+    if marks.is_there(cursor):
+        return
     cursor.execute(
-        f"CREATE TABLE IF NOT EXISTS {beside.beside(_TABLE)} (pipeline text, sink text, "
+        f"CREATE TABLE IF NOT EXISTS {marks} (pipeline text, sink text, "
         "number bigint NOT NULL, stamp jsonb NOT NULL, "
         "landed_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (pipeline, sink))"
     )
@@ -32,8 +35,7 @@ def newest(
 ) -> Written | None:
     """The mark of a sink; locked, nobody else can land a batch until the transaction ends."""
     marks = beside.beside(_TABLE)
-    cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [str(marks)])
-    if not cursor.fetchone()[0]:
+    if not marks.is_there(cursor):
         return None
     cursor.execute(
         f"SELECT number, stamp FROM {marks} WHERE pipeline = %s AND sink = %s"

@@ -46,7 +46,8 @@ class Merge:
 
     def make_tombstones(self, cursor: Any) -> None:
         """The side table; nothing if it is there or not needed."""
-        if self.key is not None and self.version is not None:
+        is_needed = self.key is not None and self.version is not None
+        if is_needed and not self.tombstones.is_there(cursor):
             cursor.execute(
                 f"CREATE TABLE IF NOT EXISTS {self.tombstones} (key text PRIMARY KEY, "
                 "version text NOT NULL, deleted_at timestamptz NOT NULL DEFAULT now())"

@@ -8,19 +8,24 @@ import errno
 import functools
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from freshet.errors import StoreError
-from freshet.sink.tombstones import Tombstones
-from freshet.stores.delta_tables import SmallTable
-from freshet.stores.lance_tables import LanceTable
 
-_STORES: Final = {store.__name__: store for store in (LanceTable, SmallTable, Tombstones)}
+_STORES: Final = {
+    "LanceTable": ("freshet.stores.lance_tables", "LanceTable"),
+    "PostgresMerge": ("freshet.stores.postgres_merge", "Merge"),
+    "SmallTable": ("freshet.stores.delta_tables", "SmallTable"),
+    "Tombstones": ("freshet.sink.tombstones", "Tombstones"),
+}
+"""Loaded when they are needed: psycopg may not be there."""
 
 STORE_CALLS: Final = {
     "LanceTable.commit": "commit to",
@@ -33,12 +38,17 @@ STORE_CALLS: Final = {
     "LanceTable.overwrite": "overwrite",
     "LanceTable.removal": "delete rows of",
     "LanceTable.write_files": "write data files of",
+    "PostgresMerge.run": "write to",
     "SmallTable.append": "append to",
     "SmallTable.scan": "read",
     "SmallTable.version": "read the log of",
     "Tombstones.bury": "commit to",
 }
-"""Every call that can be broken, and what its error says could not be done."""
+"""Every call that can be broken, and what its error says could not be done.
+
+`PostgresMerge.run` is made inside the transaction of a batch: after its mark, before the commit.
+"""
+_OUTLIVES_S: Final = 20
 
 
 class Kind(StrEnum):
@@ -81,6 +91,8 @@ class StoreFault:
     """Whether all later calls fail too, as on a disk that stays full."""
     marker: Path | None = None
     """A file that is made when the fault strikes, so that it is known of after a kill."""
+    victim: int | None = None
+    """The process that a kill strikes, too: the driver of a task; None: only the one that calls."""
     _calls: int = field(default=0, init=False)
     _has_struck: bool = field(default=False, init=False)
     _plain: Any = field(default=None, init=False)
@@ -128,7 +140,9 @@ class StoreFault:
 
     def _place(self) -> tuple[type, str]:
         store, _, name = self.method.partition(".")
-        return _STORES[store], name
+        module, owner = _STORES[store]
+        found: type = getattr(import_module(module), owner)
+        return found, name
 
     def _broken(self, plain: Any) -> Any:
         if isinstance(plain, classmethod):
@@ -138,7 +152,7 @@ class StoreFault:
     def _around(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(plain)
         def call(of: Any, *arguments: Any, **named: Any) -> Any:
-            uri = str(arguments[0] if isinstance(of, type) else of.uri)
+            uri = str(arguments[0] if isinstance(of, type) else getattr(of, "uri", of))
             is_now = self._is_now(uri)
             if is_now and self.when == "before":
                 self._strike(uri)
@@ -161,6 +175,10 @@ class StoreFault:
         self._has_struck = True
         if self.marker is not None:
             self.marker.write_text(f"{self}\n")
+        if self.kind == Kind.KILLED and self.victim is not None:
+            os.kill(self.victim, signal.SIGKILL)
+            # What Spark starts outlives its driver by a moment, and must not go on in it.
+            time.sleep(_OUTLIVES_S)
         if self.kind == Kind.KILLED:
             os.kill(os.getpid(), signal.SIGKILL)
         number = _ERRNO[Kind(self.kind)]

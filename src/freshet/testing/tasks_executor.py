@@ -26,12 +26,32 @@ class FaultyTask:
 
 @contextmanager
 def on_executors(fault: StoreFault) -> Iterator[StoreFault]:
-    """Has the fault strike in the tasks that prepare a batch; it needs a marker to be known of.
+    """Has the fault strike in the tasks of a batch; it needs a marker to be known of.
 
-    A fault of the kind `killed` ends a Python worker, and not the driver.
+    A fault of the kind `killed` ends a Python worker, and the driver only if that is its victim.
     """
     if fault.marker is None:
         raise ValueError("only a marker can tell the driver that a fault struck in a task")
+    around = _bringing if fault.method.startswith("Postgres") else _preparing
+    with around(fault):
+        yield fault
+
+
+@contextmanager
+def _bringing(fault: StoreFault) -> Iterator[None]:
+    from freshet.sink.postgres import Prepared
+
+    plain = Prepared._run
+
+    def run(prepared: Prepared, rows: Any, task: Any) -> Any:
+        return plain(prepared, rows, FaultyTask(task, fault))  # type: ignore[arg-type]
+
+    with _replaced(Prepared, "_run", run):
+        yield
+
+
+@contextmanager
+def _preparing(fault: StoreFault) -> Iterator[None]:
     plain = Preparing.run
 
     def run(preparing: Preparing, rows: Any, task: Callable[[bool], Any], sweep: Any) -> Any:
@@ -40,8 +60,15 @@ def on_executors(fault: StoreFault) -> Iterator[StoreFault]:
 
         return plain(preparing, rows, faulty, FaultyTask(sweep, fault))  # type: ignore[arg-type]
 
-    setattr(Preparing, "run", run)  # noqa: B010 - a method is replaced on purpose
+    with _replaced(Preparing, "run", run):
+        yield
+
+
+@contextmanager
+def _replaced(owner: type, name: str, by: Callable[..., Any]) -> Iterator[None]:
+    plain = getattr(owner, name)
+    setattr(owner, name, by)
     try:
-        yield fault
+        yield
     finally:
-        setattr(Preparing, "run", plain)  # noqa: B010
+        setattr(owner, name, plain)
