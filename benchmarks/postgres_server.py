@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 USER = "postgres"
 OPTIONS = {
     "listen_addresses": "127.0.0.1",
@@ -70,11 +72,14 @@ def _free_port() -> int:
 
 
 def _wait_for(port: int) -> None:
+    """A port that is open is not enough: the server may still be starting."""
     give_up_at = time.monotonic() + 60
-    while time.monotonic() < give_up_at:
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise SystemExit("PostgreSQL does not answer")
+    while True:
+        try:
+            psycopg.connect(f"postgresql://{USER}@127.0.0.1:{port}/postgres").close()
+        except psycopg.OperationalError:
+            if time.monotonic() > give_up_at:
+                raise
+            time.sleep(0.05)
+        else:
+            return

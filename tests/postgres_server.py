@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -52,11 +53,18 @@ class Server:
 
     def kill(self) -> None:
         """As when the power fails: no connection is closed, nothing is written to the disk."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        for process in (self.process.pid, *map(int, children.split())):
+        server = self.process.pid
+        os.kill(server, signal.SIGSTOP)  # so that it starts nobody meanwhile
+        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+        for process in (server, *map(int, children)):
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         self.process.wait(timeout=30)
+        # They share memory, which a new server waits for in vain.
+        give_up_at = time.monotonic() + 30
+        while any(Path(f"/proc/{child}").exists() for child in children):
+            assert time.monotonic() < give_up_at, "a process of PostgreSQL does not end"
+            time.sleep(0.02)
 
     def restart(self) -> None:
         """After a kill: with the data that it had."""

@@ -134,6 +134,7 @@ def test_every_source_and_sink_states_its_guarantee() -> None:
         "sink.commit_protocol",
         "sink.delta",
         "sink.postgres",
+        "sink.spark_sinks",
         "sink.store_sink",
         "sink.lance_sink",
         "sink.leases",

@@ -29,7 +29,7 @@ from looking_at_sinks import SinkRows, in_delta, in_lance, in_postgres, settings
 from postgres_server import Server, postgres_server
 
 FRESHET = (sys.executable, "-c", "from freshet.cli import main; main()")
-_LONGEST_LIFE_S = 25.0
+_SHORTEST_LIFE_S, _LONGEST_LIFE_S = 12.0, 40.0
 _SINKS = ("rows", "lake", "database")
 
 
@@ -60,10 +60,10 @@ class Soak:
         ends_at = time.monotonic() + self.seconds
         while time.monotonic() < ends_at:
             driver = Driver.start(self.folder, *FRESHET, "run")
-            dies_at = time.monotonic() + chooser.uniform(8.0, _LONGEST_LIFE_S)
+            dies_at = time.monotonic() + chooser.uniform(_SHORTEST_LIFE_S, _LONGEST_LIFE_S)
             while time.monotonic() < min(dies_at, ends_at):
                 self._land(waiting)
-                if chooser.random() < 0.02:
+                if chooser.random() < 0.01:
                     self._kill_database(report)
                 time.sleep(0.5)
             driver.kill()

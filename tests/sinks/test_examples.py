@@ -14,7 +14,8 @@ PAGE = Path(__file__).parent.parent.parent / "docs/examples.md"
 FILES = [
     "ann /home 200 10:00, ann /buy 500 10:04, bob /home 200 10:07",
     "bob /home 200 10:09, ann /home 200 10:12, bob /buy 200 12:00",
-    "cat /home 200 10:01, ann /home 200 12:03",  # the first one comes too late
+    "ann /home 200 12:03",
+    "cat /home 200 10:01",  # too late
 ]
 
 
