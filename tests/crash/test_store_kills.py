@@ -48,7 +48,10 @@ def run(folder: Path, sink: str, mode: str, address: str, kills: Sequence[Kill])
     return cells
 
 
-@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize(
+    "sink",
+    [sink if sink == "postgres" else pytest.param(sink, marks=pytest.mark.long) for sink in SINKS],
+)
 def test_killed_on_either_side_of_its_commit_a_batch_is_there_once(
     tmp_path: Path, sink: str, address: str
 ) -> None:

@@ -129,6 +129,7 @@ TENANTS: Sequence[Sequence[tuple[str, str | None, int, str | None]]] = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "told",
     [{"prune": False}, {}, {"prune_by": ["tenant"]}],
@@ -158,6 +159,7 @@ def test_a_pruned_merge_ends_as_one_that_looks_at_all_files(
     assert ["tenant" in one for one in predicates] == [False, "prune_by" in told, False]
 
 
+@pytest.mark.long
 def test_a_row_moves_from_one_partition_to_another(desk: Desk) -> None:
     desk.restart(partition_by=["note"])
     desk.write(0, ("a", 1, "x"), ("b", 1, "x"))
@@ -165,6 +167,7 @@ def test_a_row_moves_from_one_partition_to_another(desk: Desk) -> None:
     assert desk.rows() == [("a", "y"), ("b", "x")]
 
 
+@pytest.mark.long
 def test_an_aggregate_is_kept_up_to_date_by_a_query(desk: Desk) -> None:
     """Neither versions nor deletes: the later batch wins."""
     files = [["s1", "s2", "s1"], ["s2", "s3"], ["s1"]]
@@ -213,6 +216,7 @@ def waits(started: Path, go: Path) -> Any:
     return F.udf(wait, "string", useArrow=False)
 
 
+@pytest.mark.long
 def test_a_merge_that_an_optimize_overtakes_is_made_again(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -291,6 +295,7 @@ def test_a_batch_without_rows_takes_a_number_in_append_mode(desk: Desk) -> None:
     assert desk.log.transaction_version(APPLICATION) == 3
 
 
+@pytest.mark.long
 def test_tombstones_are_forgotten_after_their_time(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
@@ -183,8 +184,13 @@ class Prepared:
     write_s: float = 0.0
 
     def bring(self) -> None:
-        """All tasks copy their rows to the staging table."""
-        answers = self._run(self.rows, Bringing(*self._to(str(self.staging))))
+        """All tasks copy their rows to the staging table; it is dropped if one of them fails."""
+        try:
+            answers = self._run(self.rows, Bringing(*self._to(str(self.staging))))
+        except Exception:
+            with suppress(StoreError):
+                self.discard()
+            raise
         self.parts = [one["part"] for one in answers]
         self.write_s = max((one["seconds"] for one in answers), default=0.0)
 
