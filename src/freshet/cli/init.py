@@ -67,10 +67,7 @@ provider = "minilm"             # all-MiniLM-L6-v2 on the CPU; local, openai, â€
 # driver_memory = "2g"
 # conf = { "spark.executor.memory" = "4g" }
 
-# [[sinks]]                     # the same records elsewhere, too: docs/sinks.md
-# name = "lake"
-# kind = "delta"                # or postgres, lance, parquet, json, csv, orc, kafka, â€¦
-# path = "./lake"
+# The same records elsewhere, too (Delta, PostgreSQL, files, Kafka): [[sinks]], see docs/sinks.md
 """
 
 
