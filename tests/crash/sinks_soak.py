@@ -29,7 +29,8 @@ from looking_at_sinks import SinkRows, in_delta, in_lance, in_postgres, settings
 from postgres_server import Server, postgres_server
 
 FRESHET = (sys.executable, "-c", "from freshet.cli import main; main()")
-_SHORTEST_LIFE_S, _LONGEST_LIFE_S = 12.0, 40.0
+_LONGEST_LIFE_S, _LONGEST_PAUSE_S, _MOST_BATCHES = 90.0, 3.0, 8
+_BEGUN = " sink batch_started "
 _SINKS = ("rows", "lake", "database")
 
 
@@ -60,12 +61,15 @@ class Soak:
         ends_at = time.monotonic() + self.seconds
         while time.monotonic() < ends_at:
             driver = Driver.start(self.folder, *FRESHET, "run")
-            dies_at = time.monotonic() + chooser.uniform(_SHORTEST_LIFE_S, _LONGEST_LIFE_S)
-            while time.monotonic() < min(dies_at, ends_at):
+            # Seconds alone would strike its start only, which takes most of them.
+            enough = self._begun() + chooser.randrange(1, _MOST_BATCHES)
+            dies_at = time.monotonic() + _LONGEST_LIFE_S
+            while time.monotonic() < min(dies_at, ends_at) and self._begun() < enough:
                 self._land(waiting)
                 if chooser.random() < 0.01:
                     self._kill_database(report)
                 time.sleep(0.5)
+            time.sleep(chooser.uniform(0, _LONGEST_PAUSE_S))
             driver.kill()
             self.kills["pipeline"] += 1
             report(f"kill {self.kills['pipeline']}: {self._landed()} batches on record")
@@ -80,6 +84,11 @@ class Soak:
             hidden.write_text("".join(f"{line}\n" for line in lines))
             hidden.rename(path)
             return
+
+    def _begun(self) -> int:
+        """Batches of all sinks that were begun so far, by the log of all processes."""
+        log = self.folder / "output.log"
+        return log.read_text().count(_BEGUN) if log.exists() else 0
 
     def _kill_database(self, report: Callable[[str], None]) -> None:
         self.server.kill()
