@@ -8,6 +8,30 @@ from typing import Any
 
 Event = dict[str, Any]
 
+SETTINGS = """\
+[pipeline]
+name = "docs"
+home = "./home"
+trigger = "500 milliseconds"
+max_rows_per_batch = 2000
+[landing]
+path = "./landing"
+max_files_per_trigger = 10
+[changes]
+envelope = "plain"
+key = ["id"]
+version = "record_version"
+[gold]
+text = ["title", "body"]
+attributes = ["section"]
+[embedding]
+provider = "fake"
+[spark]
+master = "local[2]"
+conf = { "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1" }
+"""
+"""The settings of a pipeline that reads such a history, for a process of its own."""
+
 
 @dataclass(frozen=True)
 class History:

@@ -1,7 +1,5 @@
 """A Kafka broker of the test's own: one process that is broker and controller (KRaft)."""
 
-import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -9,15 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import pyspark
-import pytest
-
-from freshet.errors import SetupError
-from freshet.spark import find_java
+from maven_jars import java, kept_jars
 from servers import answers, end, free_port
 
 VERSION: Final = "4.1.0"
-_FETCH_S: Final = 400
 _FORMAT_S: Final = 60
 _CLUSTER: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 _SETTINGS: Final = """
@@ -43,12 +36,12 @@ _JAVA_OPTIONS: Final = ("-Xmx256m", "-XX:TieredStopAtLevel=1")
 @contextmanager
 def kafka_broker() -> Iterator[str]:
     """A broker by its address, empty at first; skips the test where Kafka cannot be had."""
-    java, jars = _java(), _jars()
+    jars = kept_jars(f"kafka-{VERSION}", [("org.apache.kafka", "kafka_2.13", VERSION)])
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="freshet-kafka-", ignore_cleanup_errors=True) as name:
         file = Path(name) / "server.properties"
         file.write_text(_SETTINGS.format(port=port, controller=free_port(), folder=name))
-        command = [java, *_JAVA_OPTIONS, "-cp", f"{jars}/*"]
+        command = [java(), *_JAVA_OPTIONS, "-cp", f"{jars}/*"]
         storage = [*command, "kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", str(file)]
         subprocess.run(storage, cwd=name, check=True, capture_output=True, timeout=_FORMAT_S)
         with (Path(name) / "log").open("w+") as log:
@@ -62,34 +55,3 @@ def kafka_broker() -> Iterator[str]:
                 yield f"127.0.0.1:{port}"
             finally:
                 end(process)
-
-
-def _java() -> str:
-    try:
-        return find_java()
-    except SetupError as error:
-        pytest.skip(str(error))
-
-
-def _jars() -> Path:
-    """The folder of the broker's jars, fetched once by Spark's own Ivy, and kept."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "freshet"
-    folder = cache / f"kafka-{VERSION}"
-    if not folder.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as name:
-            _fetch(Path(name))
-            if not folder.exists():  # or another run was faster
-                shutil.move(Path(name) / "jars", folder)
-    return folder
-
-
-def _fetch(scratch: Path) -> None:
-    ivy = next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-    command = [_java(), "-jar", str(ivy), "-cache", str(scratch / "cache"), "-confs", "default"]
-    command += ["-dependency", "org.apache.kafka", "kafka_2.13", VERSION, "-retrieve"]
-    command += [str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
-    try:
-        subprocess.run(command, capture_output=True, text=True, check=True, timeout=_FETCH_S)
-    except subprocess.SubprocessError as error:
-        pytest.skip(f"Kafka {VERSION} could not be had from Maven Central: {error}")

@@ -6,32 +6,13 @@ import lance
 import psycopg
 from deltalake import DeltaTable
 
+from histories import SETTINGS
 from postgres_server import Server
 
 SinkRows = dict[str, tuple[str, str]]
 """Text and section by key."""
 
-_SETTINGS = """\
-[pipeline]
-name = "docs"
-home = "./home"
-trigger = "1 second"
-max_rows_per_batch = 2000
-[landing]
-path = "./landing"
-max_files_per_trigger = 10
-[changes]
-envelope = "plain"
-key = ["id"]
-version = "record_version"
-[gold]
-text = ["title", "body"]
-attributes = ["section"]
-[embedding]
-provider = "fake"
-[spark]
-master = "local[2]"
-conf = {{ "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1" }}
+_SINKS = """\
 [[sinks]]
 name = "rows"
 kind = "lance"
@@ -48,9 +29,9 @@ table = "docs"
 """
 
 
-def settings_text(folder: Path, address: str) -> str:
-    """The settings of a pipeline in a folder, as a file has them."""
-    return _SETTINGS.format(address=address)
+def settings_text(address: str) -> str:
+    """The settings of such a pipeline, as a file has them."""
+    return SETTINGS + _SINKS.format(address=address)
 
 
 def in_lance(folder: Path) -> SinkRows:

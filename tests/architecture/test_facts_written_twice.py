@@ -25,9 +25,11 @@ from freshet.settings import (
     EmbeddingSettings,
     LandingSettings,
     SearchSettings,
+    SinkSettings,
 )
 from freshet.sink import LanceSink, Mode, Step, bookkeeping, commit_protocol
 from freshet.sink.columns import VECTOR_SIZE
+from freshet.sink.modes import Kind
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = [
@@ -113,6 +115,12 @@ def test_the_protocol_numbers_its_steps_once_and_everywhere() -> None:
     guarantees = (ROOT / "docs/guarantees.md").read_text()
     for number, name in named:
         assert f"{number}. {name}" in guarantees
+
+
+def test_the_settings_know_every_kind_of_sink() -> None:
+    """A pipeline's own index stands for the native one."""
+    kinds = get_args(SinkSettings.model_fields["kind"].annotation)
+    assert {*kinds, Kind.NATIVE_LANCE} == set(Kind)
 
 
 def test_every_source_and_sink_states_its_guarantee() -> None:

@@ -55,7 +55,7 @@ class Soak:
         """`problems` is empty if all is well."""
         chooser = random.Random(self.seed)
         (self.folder / "landing").mkdir(parents=True)
-        (self.folder / "freshet.toml").write_text(settings_text(self.folder, self.server.address))
+        (self.folder / "freshet.toml").write_text(settings_text(self.server.address))
         history = shuffled_history(keys=1_500, events=40_000, files=400, seed=self.seed)
         waiting = iter(enumerate(history.files))
         ends_at = time.monotonic() + self.seconds

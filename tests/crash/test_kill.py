@@ -15,33 +15,11 @@ import pytest
 from freshet.sink import Ledger
 from freshet.stores import delta_tables
 from freshet.testing import Driver
-from histories import indexed, recount, shuffled_history
+from histories import SETTINGS, indexed, recount, shuffled_history
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
 FRESHET = [sys.executable, "-c", "from freshet.cli import main; main()"]
-SETTINGS = """\
-[pipeline]
-name = "docs"
-home = "./home"
-trigger = "500 milliseconds"
-max_rows_per_batch = 2000
-[landing]
-path = "./landing"
-max_files_per_trigger = 10
-[changes]
-envelope = "plain"
-key = ["id"]
-version = "record_version"
-[gold]
-text = ["title", "body"]
-attributes = ["section"]
-[embedding]
-provider = "fake"
-[spark]
-master = "local[2]"
-conf = { "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1" }
-"""
 
 
 @pytest.fixture

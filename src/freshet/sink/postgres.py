@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -198,21 +197,17 @@ class Prepared:
         """One transaction: on an executor for rows that are not staged, else here."""
         landing = Landing(self.merge, self.batch, owner, after, self.count)
         if self.staging is None and self.count:
-            task = Bringing(
-                *self._to(name(_INCOMING)),
-                begin=partial(_begin, self.merge, landing),
-                finish=landing.finish,
-            )
+            task = Bringing(*self._to(name(_INCOMING)), landing.begin, landing.finish)
             (answer,) = self._run(self.rows.coalesce(1), task)
             merged = Merged(**json.loads(answer["answer"]))
             return self._outcome(landing, merged, answer["seconds"])
         with self.store.database.transaction("write to", self.store.place) as cursor:
-            landing.move(cursor)
             if self.staging is None:
-                _make_incoming(cursor, self.merge)
+                landing.begin(cursor)
+            else:
+                landing.move(cursor)
             place = name(_INCOMING) if self.staging is None else str(self.staging)
-            merged = self.merge.run(cursor, place, self.parts, after + 1)
-            landing.amend(cursor, merged)
+            merged = landing.merged(cursor, place, self.parts)
         return self._outcome(landing, merged, self.write_s)
 
     def discard(self) -> None:
@@ -248,24 +243,32 @@ class Landing:
     after: int
     rows: int
 
+    def begin(self, cursor: Any) -> None:
+        """The mark, and an empty table for rows that come in the same transaction."""
+        self.move(cursor)
+        table, columns = self.merge.table, self.merge.columns
+        postgres_tables.make_staging(cursor, _INCOMING, table, columns, _FURTHER)
+
     def move(self, cursor: Any) -> None:
         """Nobody else can land a batch of the sink until the transaction ends."""
         stamp = self.batch.stamp(self.owner, Counts(rows_in=self.rows))
-        sink = (self.batch.pipeline, self.batch.sink)
-        if not postgres_marks.move(cursor, self.merge.table, sink, self.after, stamp):
+        if not postgres_marks.move(cursor, self.merge.table, self._sink, self.after, stamp):
             raise OvertakenError("commit to", str(self.merge.table), "another batch came first")
 
     def finish(self, cursor: Any, part: str) -> str:
         """Merges what one task has brought."""
-        merged = self.merge.run(cursor, name(_INCOMING), [part], self.after + 1)
-        self.amend(cursor, merged)
-        return json.dumps(asdict(merged))
+        return json.dumps(asdict(self.merged(cursor, name(_INCOMING), [part])))
 
-    def amend(self, cursor: Any, merged: Merged) -> None:
-        """The mark says what the batch did."""
+    def merged(self, cursor: Any, staging: str, parts: Sequence[str]) -> Merged:
+        """Merges, and has the mark say what the batch did."""
+        merged = self.merge.run(cursor, staging, parts, self.after + 1)
         stamp = self.batch.stamp(self.owner, self.counts(merged))
-        sink = (self.batch.pipeline, self.batch.sink)
-        postgres_marks.amend(cursor, self.merge.table, sink, stamp)
+        postgres_marks.amend(cursor, self.merge.table, self._sink, stamp)
+        return merged
+
+    @property
+    def _sink(self) -> tuple[str, str]:
+        return self.batch.pipeline, self.batch.sink
 
     def counts(self, merged: Merged) -> Counts:
         """For the ledger."""
@@ -276,12 +279,3 @@ class Landing:
             rows_stale=merged.stale,
             rows_unchanged=merged.unchanged,
         )
-
-
-def _begin(merge: Merge, landing: Landing, cursor: Any) -> None:
-    landing.move(cursor)
-    _make_incoming(cursor, merge)
-
-
-def _make_incoming(cursor: Any, merge: Merge) -> None:
-    postgres_tables.make_staging(cursor, _INCOMING, merge.table, merge.columns, _FURTHER)

@@ -30,16 +30,13 @@ def make(cursor: Any, beside: TableName) -> None:
     )
 
 
-def newest(
-    cursor: Any, beside: TableName, pipeline: str, sink: str, *, is_locked: bool = False
-) -> Written | None:
-    """The mark of a sink; locked, nobody else can land a batch until the transaction ends."""
+def newest(cursor: Any, beside: TableName, pipeline: str, sink: str) -> Written | None:
+    """The mark of a sink; None if it has landed nothing."""
     marks = beside.beside(_TABLE)
     if not marks.is_there(cursor):
         return None
     cursor.execute(
-        f"SELECT number, stamp FROM {marks} WHERE pipeline = %s AND sink = %s"
-        + (" FOR UPDATE" if is_locked else ""),
+        f"SELECT number, stamp FROM {marks} WHERE pipeline = %s AND sink = %s",
         [pipeline, sink],
     )
     found = cursor.fetchone()

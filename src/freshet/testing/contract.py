@@ -12,6 +12,7 @@ That is for keyed tables. A store that takes further modes derives `AppendContra
 """
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -54,16 +55,16 @@ MOMENTS: Final = (
 """Where a batch fails, and how it is put on record by the next driver; None: it was before."""
 
 
-class Contract:
+class Contract(ABC):
     """How a sink is made, and how its table is read."""
 
+    @abstractmethod
     def sink(self, place: Path, mode: str, **told: Any) -> Sink:
         """A new sink on the table of a folder; `told` are ledger, pipeline, sink and probe."""
-        raise NotImplementedError
 
+    @abstractmethod
     def contents(self, place: Path, mode: str) -> Iterable[Row]:
         """The rows of the table, with at least the columns key, record_version and note."""
-        raise NotImplementedError
 
     @pytest.fixture
     def at(self, spark: SparkSession, tmp_path: Path) -> "Desk":
