@@ -1,7 +1,7 @@
 # Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak optimizer-soak sinks-soak bench bench-embedding bench-optimizer bench-torch torch clean
+.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak optimizer-soak sinks-soak bench bench-embedding bench-optimizer bench-sinks bench-torch torch clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15
@@ -55,6 +55,10 @@ bench-embedding: setup  ## the embedding inside Spark against the model alone (2
 OPTIMIZER_BENCHMARKS := optimizer_cost optimizer_stream optimizer_latency optimizer_memory
 bench-optimizer: setup  ## the optimizer beside a writer and searches, against LanceDB's own (80 minutes)
 	@for name in $(OPTIMIZER_BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+SINK_BENCHMARKS := postgres_sink delta_sink
+bench-sinks: setup  ## the sinks of PostgreSQL and Delta against what Spark and psycopg do by themselves (15 minutes)
+	@for name in $(SINK_BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 bench-torch: torch  ## the model against sentence-transformers; installs PyTorch into .venv
 	@$(BIN)/python benchmarks/embedding_rivals.py

@@ -97,8 +97,9 @@ def asks_theirs(settings: Settings, knobs: Knobs) -> Ask:
     table = database.open_table(settings.home.name)
 
     def ask(vector: Any) -> object:
-        query = table.search(vector).distance_type(settings.index.metric).nprobes(knobs.nprobes)
-        query = query.ef(knobs.for_rows(2 * K)["ef"]).limit(K).select(ASKED)
+        told = knobs.for_rows(2 * K, of=ROWS)
+        query = table.search(vector).distance_type(settings.index.metric).nprobes(told["nprobes"])
+        query = query.ef(told["ef"]).limit(K).select(ASKED)
         return query.to_list()
 
     return ask
@@ -309,7 +310,8 @@ def main() -> None:
     options = parser.parse_args()
     rows, since = round(ROWS * options.scale), utc_now()
     print(headline(f"{rows:,} x {DIMENSION}, {options.rate:g} batches of {BATCH_ROWS} a second"))
-    print(f"nprobes {options.nprobes}, ef {options.ef or 'by default'}, refine {options.refine}")
+    told = {name: getattr(options, name) for name in ("nprobes", "ef", "refine")}
+    print(", ".join(f"{name} {'by default' if n is None else n}" for name, n in told.items()))
     found, batches, work = list[Answer](), dict[str, int](), []
     with scratch_folder(options.tables) as folder:
         for side in options.sides:

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from freshet.optimizer import Action, Kind, Limits, Situation, Wanted, plan
-from freshet.optimizer.limits import partitions_for
 from freshet.optimizer.plan import SideTable
+from freshet.partitions import partitions_for
 from freshet.stores.lance_shape import (
     FragmentShape,
     IndexShape,
@@ -132,10 +132,10 @@ def test_an_index_that_never_found_enough_is_not_trained_for_ever() -> None:
 
 
 def test_a_table_that_outgrew_its_partitions_is_trained_anew() -> None:
-    rows = 16_384 * 16
+    rows = 2_048 * 16
     table = shape(fragment(0, rows), indexes=(index(rows, partitions=4),))
     assert [action.kind for action in due(table, Limits(memory_bytes=10**10))] == [Kind.RETRAIN]
-    assert partitions_for(rows, "IVF_HNSW_SQ") == 16
+    assert partitions_for(rows) == 16
 
 
 def test_training_that_needs_more_memory_than_allowed_is_refused_and_told() -> None:

@@ -32,7 +32,7 @@ class Asking:
     knobs: Knobs
 
     def __str__(self) -> str:
-        knobs = f"nprobes = {self.knobs.nprobes}, ef = {self.knobs.ef or 'unset'}"
+        knobs = f"nprobes = {self.knobs.nprobes or 'unset'}, ef = {self.knobs.ef or 'unset'}"
         return f"mode = {self.mode}, k = {self.k}, {knobs}, refine = {self.knobs.refine}"
 
     def ask(self, table: SearchableTable, words: str, vector: Any) -> None:

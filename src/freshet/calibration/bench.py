@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from freshet.optimizer import Wanted
-from freshet.optimizer.limits import partitions_for
+from freshet.partitions import partitions_for
 from freshet.stores import copies, lance_actions, lance_copies
 from freshet.stores.lance_shape import shape_of
 from freshet.stores.lance_tables import LanceTable
@@ -38,7 +38,7 @@ class Bench:
                     one.name,
                     kind=one.kind,
                     metric=self.metric,
-                    partitions=partitions_for(self.rows, one.kind),
+                    partitions=partitions_for(self.rows),
                 )
             else:
                 lance_actions.build_scalar_index(self.uri, one.column, one.name, one.kind)

@@ -9,10 +9,6 @@ from freshet.optimizer.actions import Kind
 from freshet.settings import OptimizerSettings
 from freshet.units import bytes_of, seconds_of
 
-_ROWS_PER_PARTITION: Final = {"IVF_HNSW_SQ": 16_384, "IVF_HNSW_PQ": 16_384, "IVF_HNSW_FLAT": 16_384}
-_ROWS_PER_FLAT_PARTITION: Final = 4_096
-"""Without a graph in it, a partition is read from one end to the other."""
-
 _GRAPHS: Final[Mapping[str, int]] = {"m": 16, "ef_construction": 80}
 """Edges of a row, and how many candidates are looked at for them. Lance's own 20 and 150 took twice
 as long to build and to merge, and found no more neighbours (0.960 against 0.965 of 100,000 x 384).
@@ -42,11 +38,6 @@ which trains nothing, took 55 MiB for 100,000."""
 ANY: Final = ""
 Speeds = Mapping[tuple[Kind, str], float]
 """Rows a second, by kind of action and index; of all compactions together, `ANY`."""
-
-
-def partitions_for(rows: int, kind: str) -> int:
-    """How many partitions a vector index of so many rows should have."""
-    return max(1, round(rows / _ROWS_PER_PARTITION.get(kind, _ROWS_PER_FLAT_PARTITION)))
 
 
 def graph_of(kind: str) -> Mapping[str, int]:

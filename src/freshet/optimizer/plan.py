@@ -13,14 +13,8 @@ from typing import Any, Final
 
 from freshet import tiers
 from freshet.optimizer.actions import Action, Kind, Plan, Refusal
-from freshet.optimizer.limits import (
-    Limits,
-    Speeds,
-    graph_of,
-    index_bytes,
-    memory_for,
-    partitions_for,
-)
+from freshet.optimizer.limits import Limits, Speeds, graph_of, index_bytes, memory_for
+from freshet.partitions import partitions_for
 from freshet.stores.lance_shape import FragmentShape, IndexShape, TableShape
 
 _SPARE_BYTES: Final = 64 << 20
@@ -120,7 +114,7 @@ def _build(kind: Kind, one: Wanted, shape: TableShape, *reasons: str) -> Action:
     details: dict[str, Any] = {"column": one.column, "kind": one.kind}
     dimension = shape.dimension if one.is_of_vectors else 0
     if one.is_of_vectors:
-        details["partitions"] = partitions_for(shape.rows, one.kind)
+        details["partitions"] = partitions_for(shape.rows)
         details["graph"] = dict(graph_of(one.kind))
     return Action(kind, one.name, reasons, shape.rows, index_bytes(shape.rows, dimension), details)
 
@@ -132,7 +126,7 @@ def _worn(
     rows = situation.shape.rows
     held = sum(part.held for part in index.parts)
     dead = held - sum(part.rows for part in index.parts)
-    ideal = partitions_for(rows, wanted.kind)
+    ideal = partitions_for(rows)
     reasons = []
     if index.kind != wanted.kind:
         reasons.append(f"kind={index.kind}, wanted {wanted.kind}")

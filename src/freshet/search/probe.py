@@ -45,7 +45,7 @@ def probe(
     metric: str,
     k: int = 10,
     samples: int = 16,
-    nprobes: int = DEFAULT_KNOBS.nprobes,
+    nprobes: int | None = DEFAULT_KNOBS.nprobes,
     ef: int | None = DEFAULT_KNOBS.ef,
     refine: int = DEFAULT_KNOBS.refine,
     seed: int,

@@ -104,11 +104,12 @@ class SearchSettings(Section):
         description="What a question is compared by: its `vector`, its words (`text`, BM25), or "
         "both (`hybrid`).",
     )
-    nprobes: int = Field(
-        16,
+    nprobes: int | None = Field(
+        None,
         ge=1,
         description="Partitions of the vector index that a question looks into, at least. More "
-        "find more of the true neighbours and take longer.",
+        "find more of the true neighbours and take longer. Unset: twice the square root of the "
+        "partitions that so many rows should have, 8 at least.",
     )
     ef: int | None = Field(
         None,

@@ -15,10 +15,9 @@ from pyspark.sql import functions as F
 
 from freshet.clock import utc_now
 from freshet.errors import StoreError
-from freshet.ordering import latest
 from freshet.sink.batch_store import Outcome, OvertakenError, Standing
-from freshet.sink.delta_merge import Merge, fit, quoted
-from freshet.sink.named_columns import check_named, counted
+from freshet.sink.delta_merge import Extent, Merge, fit, quoted
+from freshet.sink.named_columns import check_named
 from freshet.sink.stamps import Batch, Counts, is_stamp_of, mark_of
 from freshet.sink.store_sink import StoreSink
 from freshet.sink.target import Mode, mode_named
@@ -113,24 +112,20 @@ class DeltaStore:
         if self.key is None:
             return Prepared(self, batch, rows)
         columns = [name for name in rows.columns if name != self.deleted]
-        held = self._events(rows).persist(StorageLevel.MEMORY_AND_DISK)
+        told = (self.is_pruned, self.prune_by, self.retention)
+        merge = Merge(self.uri, self.key, self.version, tuple(columns), *told)
+        newest = merge.newest(self._events(rows)).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            count = counted(held, key=self.key, version=self.version)
+            keyed = Keyed(merge, merge.extent(newest))
             with _translated("make fit", self.uri):
                 fit(self.uri, rows.select(*columns), self.partition_by)
         except BaseException:
-            held.unpersist()
+            newest.unpersist()
             raise
-        told = (self.is_pruned, self.prune_by, self.retention)
-        merge = Merge(self.uri, self.key, self.version, tuple(columns), *told)
-        return Prepared(self, batch, held, merge, count)
+        return Prepared(self, batch, newest, keyed)
 
     def _events(self, rows: DataFrame) -> DataFrame:
-        """The rows, with `is_deleted` and the version under the names that a merge uses.
-
-        Being other columns than those that came, they can be let go of without letting go of rows
-        that the caller has told Spark to keep.
-        """
+        """The rows, with `is_deleted` and the version under the names that a merge uses."""
         deleted = F.lit(False)
         if self.deleted is not None:
             deleted = F.coalesce(F.col(quoted(self.deleted)), F.lit(False))
@@ -138,48 +133,47 @@ class DeltaStore:
         return rows.withColumns({Merge.DELETED: deleted, Merge.VERSION: version})
 
 
-@dataclass
+@dataclass(frozen=True)
+class Keyed:
+    """How rows are merged, and what is known of them."""
+
+    merge: Merge
+    extent: Extent
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """A batch whose rows are at hand."""
+    """A batch whose rows are at hand: those that came, or the newest of each key."""
 
     store: DeltaStore
     batch: Batch
     rows: DataFrame
-    merge: Merge | None = None
-    count: int = 0
+    keyed: Keyed | None = None
 
     def land(self, owner: str, after: int) -> Outcome:
         """One commit, whose transaction number can be taken only once."""
         with _translated("commit to", self.store.uri):
-            counts = Counts(rows_in=self.count)
+            counts = Counts(rows_in=0 if self.keyed is None else self.keyed.extent.rows)
             told = {
                 _APPLICATION: application(self.batch),
                 _NUMBER: str(after + 1),
                 _METADATA: json.dumps(self.batch.stamp(owner, counts)),
             }
-            if self.merge is None:
+            if self.keyed is None:
                 self._write(told)
             else:
-                self._merge(self.merge, told, after + 1)
+                self._merge(self.keyed, told, after + 1)
         return self._outcome(owner, after, counts)
 
     def discard(self) -> None:
         """Lets go of what Spark holds of the rows."""
-        if self.merge is not None:
+        if self.keyed is not None:
             self.rows.unpersist()
 
-    def _merge(self, merge: Merge, told: dict[str, str], number: int) -> None:
-        key, version, deleted = merge.key, merge.VERSION, merge.DELETED
-        newest = latest(self.rows, key=key, version=version, deleted=deleted)
-        newest = newest.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            extent = merge.extent(newest)
-            self.rows.unpersist()  # what is merged is held by now
-            merge.bury(newest, extent, utc_now(), number)
-            with _said(self.rows.sparkSession, told):
-                merge.run(newest, extent)
-        finally:
-            newest.unpersist()
+    def _merge(self, keyed: Keyed, told: dict[str, str], number: int) -> None:
+        keyed.merge.bury(self.rows, keyed.extent, utc_now(), number)
+        with _said(self.rows.sparkSession, told):
+            keyed.merge.run(self.rows, keyed.extent)
 
     def _write(self, told: dict[str, str]) -> None:
         is_whole = self.store.mode is Mode.COMPLETE
@@ -199,7 +193,7 @@ class Prepared:
         if found is None or mark is None or not is_own or found.number != after + 1:
             raise OvertakenError("commit to", self.store.uri, "another batch came first")
         done = found.metrics
-        if self.merge is None:
+        if self.keyed is None:
             written = done.get("numOutputRows", 0)
             counts = replace(counts, rows_in=written, rows_upserted=written)
         else:

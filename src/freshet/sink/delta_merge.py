@@ -6,24 +6,30 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 from uuid import uuid4
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from freshet import schemas
 from freshet.errors import SchemaMismatchError
+from freshet.ordering import latest
+from freshet.sink.named_columns import check_told_apart
 from freshet.stores import delta_tables
 from freshet.stores.delta_tables import SmallTable
 
+_ROWS: Final = "__freshet_rows"
+_VERSIONS: Final = "__freshet_versions"
 _MOST_VALUES: Final = 100
 _FORGET_EVERY: Final = 100
 
 
 @dataclass(frozen=True)
 class Extent:
-    """What one look at the events of a batch tells, one event a key."""
+    """What one look at the events of a batch tells."""
 
+    rows: int
     deletes: int
+    """Of keys; of several events of one, the newest counts."""
     least: Any
     """Of the keys, as is the greatest; None if there are none."""
     greatest: Any
@@ -61,19 +67,32 @@ class Merge:
         """The table, as SQL names it."""
         return named(self.uri)
 
+    def newest(self, events: DataFrame) -> DataFrame:
+        """One event a key, with what must be known of those that it beats."""
+        of_key = Window.partitionBy(self._key)
+        told = {_ROWS: F.count(F.lit(1)).over(of_key)}
+        told[_VERSIONS] = F.count(F.col(self.VERSION)).over(of_key)
+        return latest(
+            events.withColumns(told), key=self.key, version=self.VERSION, deleted=self.DELETED
+        )
+
     def extent(self, newest: DataFrame) -> Extent:
         """All that is asked of the events before they are merged, by one job."""
         text = self._key.cast("string")
-        asked = [F.count_if(F.col(self.DELETED)), F.min(self._key), F.max(self._key)]
+        asked = [F.coalesce(F.sum(one), F.lit(0)) for one in (_ROWS, _VERSIONS)]
+        asked += [F.sum(F.when(self._key.isNotNull(), F.col(_ROWS))), F.count(self._key)]
+        asked += [F.count_if(F.col(self.DELETED)), F.min(self._key), F.max(self._key)]
         asked += [F.min(text), F.max(text)]
         for column in self.prune_by if self.is_pruned else ():
             value = F.col(quoted(column))
             asked += [F.collect_set(value.cast("string")), F.count_if(value.isNull())]
-        (deletes, least, greatest, *found) = newest.agg(*asked).collect()[0]
-        (first, last, *found) = found
+        (rows, versions, with_key, keys, *found) = newest.agg(*asked).collect()[0]
+        filled = {self.key: with_key or 0, self.version or self.key: versions}
+        check_told_apart(rows, filled, self.key, keys, self.version)
+        (deletes, least, greatest, first, last, *found) = found
         values = zip(self.prune_by, found[::2], found[1::2], strict=False)
         told = {column: sorted(texts) for column, texts, nulls in values if not nulls}
-        return Extent(deletes, least, greatest, (first, last), told)
+        return Extent(rows, deletes, least, greatest, (first, last), told)
 
     def bury(self, newest: DataFrame, extent: Extent, at: datetime, number: int) -> None:
         """Deleted keys and their versions are written down before their rows leave."""

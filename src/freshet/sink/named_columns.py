@@ -1,5 +1,6 @@
 """Columns that a sink is told the names of: are they there, and of a usable type?"""
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -41,12 +42,19 @@ def counted(rows: DataFrame, *, key: str | None, version: str | None) -> int:
     if version is None:
         asked.append(F.count_distinct(F.col(key)))
     (count, *found) = rows.agg(*asked).collect()[0]
-    for column, there in zip(named, found, strict=False):
-        if there < count:
+    check_told_apart(count, dict(zip(named, found, strict=False)), key, found[-1], version)
+    return int(count)
+
+
+def check_told_apart(
+    rows: int, filled: Mapping[str, int], key: str, keys: int, version: str | None
+) -> None:
+    """Raises if a row lacks what it is known by, or if nothing tells rows of one key apart."""
+    for column, there in filled.items():
+        if there < rows:
             raise SinkError(f"there are rows without a {column}: leave them out with a filter")
-    if version is None and found[-1] < count:
+    if version is None and keys < rows:
         raise SinkError(
             f"a {key} stands more than once in a batch, and without a version nothing tells which "
             'row is newer: name a column, version="…", or aggregate the rows'
         )
-    return int(count)

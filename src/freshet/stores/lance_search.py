@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from lance.query import MatchQuery
 
+from freshet.partitions import probes_for
 from freshet.stores.lance_commits import translating
 from freshet.stores.lance_tables import LanceTable
 from freshet.stores.lance_versions import Version, versions_of
@@ -35,19 +36,21 @@ _MODEST: Final[Mapping[str, Any]] = {
 class Knobs:
     """How hard the index of the vectors is searched: more finds more, and takes longer."""
 
-    nprobes: int = 16
-    """Partitions to look into; further ones only if these hold too few rows."""
+    nprobes: int | None = None
+    """Partitions to look into, further ones only if these hold too few rows; None: by the rows that
+    are indexed."""
     ef: int | None = None
     """Candidates to keep on the way through a graph; None: twice those asked for, at least 200."""
     refine: int = 0
     """So many times the rows asked for are compared by their exact vectors; 0: none is."""
 
-    def for_rows(self, rows: int) -> dict[str, Any]:
-        """The knobs as Lance takes them, for so many rows."""
+    def for_rows(self, rows: int, *, of: int) -> dict[str, Any]:
+        """The knobs as Lance takes them, for so many rows of those that are indexed."""
         compared = rows * max(self.refine, 1)
         # Lance's own choice, 1.5 times, loses neighbours; fewer than `compared` it refuses.
         ef = max(2 * compared, _LEAST_EF) if self.ef is None else max(self.ef, compared)
-        return {"nprobes": self.nprobes, "ef": ef, "refine_factor": self.refine or None}
+        nprobes = probes_for(of) if self.nprobes is None else self.nprobes
+        return {"nprobes": nprobes, "ef": ef, "refine_factor": self.refine or None}
 
 
 DEFAULT_KNOBS: Final = Knobs()
@@ -79,7 +82,8 @@ class SearchableTable(LanceTable):
     ) -> pa.Table:
         """The rows nearest to a vector, with `_distance` and `_rowid`; the filter comes first."""
         query = {"column": column, "q": vector, "k": rows, "metric": metric}
-        query |= knobs.for_rows(rows)
+        index = self._index_on(column)
+        query |= knobs.for_rows(rows, of=0 if index is None else index.num_rows_indexed)
 
         def ask(nearest: Mapping[str, Any]) -> pa.Table:
             return self._dataset.to_table(
@@ -92,9 +96,9 @@ class SearchableTable(LanceTable):
 
         with translating("search", self.uri):
             found = ask(query)
-            if found.num_rows < rows and self._index_on(column) is not None:
+            if found.num_rows < rows and index is not None:
                 # A minimum alone lets Lance go on to further partitions, which a maximum forbids.
-                found = ask(query | {"nprobes": None, "minimum_nprobes": knobs.nprobes})
+                found = ask(query | {"nprobes": None, "minimum_nprobes": query["nprobes"]})
             return found
 
     def matching(

@@ -290,23 +290,23 @@ class LanceTable:
 
     def unindexed(self, column: str) -> tuple[int, int]:
         """Fragments and rows that the column's index does not cover; all if it has none."""
-        name = self._index_on(column)
-        if name is None:
+        index = self._index_on(column)
+        if index is None:
             return len(self.fragment_ids), self.count()
-        stats = self._dataset.stats.index_stats(name)
+        stats = self._dataset.stats.index_stats(index.name)
         return int(stats["num_unindexed_fragments"]), int(stats["num_unindexed_rows"])
 
     def index_new_keys(self, key: str) -> None:
         """Extends the key's BTREE to new rows by a small part; merges parts where that is due."""
-        name = self._index_on(key)
-        if name is None:
+        index = self._index_on(key)
+        if index is None:
             return
-        stats = self._dataset.stats.index_stats(name)
+        stats = self._dataset.stats.index_stats(index.name)
         sizes = [*stats["num_indexed_rows_per_delta"], stats["num_unindexed_rows"]]
         due = tiers.newest_to_merge(sizes, most=_MAX_KEY_INDEX_PARTS, most_rows=_MOST_KEYS_TO_MERGE)
         with translating("index the new keys of", self.uri):
             self._dataset.optimize.optimize_indices(
-                index_names=[name], num_indices_to_merge=max(due - 1, 0)
+                index_names=[index.name], num_indices_to_merge=max(due - 1, 0)
             )
 
     def compact(self) -> None:
@@ -314,6 +314,7 @@ class LanceTable:
         with translating("compact", self.uri):
             self._dataset.optimize.compact_files()
 
-    def _index_on(self, column: str) -> str | None:
+    def _index_on(self, column: str) -> Any:
+        """What Lance tells of the column's index; None if it has none."""
         found = self._dataset.describe_indices()
-        return next((index.name for index in found if index.field_names == [column]), None)
+        return next((index for index in found if index.field_names == [column]), None)

@@ -12,6 +12,11 @@ DELETED: Final = "freshet_deleted"
 PART: Final = "freshet_part"
 """Columns that a staging table has besides: whether a row deletes, and which task brought it."""
 _NEWEST: Final = "freshet_newest"
+_AT: Final = "freshet_at"
+_MAY_SORT_IN_MEMORY: Final = (
+    "SELECT set_config('work_mem', '64MB', true) "
+    "WHERE pg_size_bytes(current_setting('work_mem')) < pg_size_bytes('64MB')"
+)
 _FORGET_EVERY: Final = 100
 
 
@@ -58,10 +63,11 @@ class Merge:
         of_parts = f"FROM {staging} WHERE {name(PART)} = ANY(%s)"
         if self.key is None:
             return self._add(cursor, of_parts, parts)
+        cursor.execute(_MAY_SORT_IN_MEMORY)
         self._choose_newest(cursor, of_parts, parts)
         stale, unchanged = self._drop_stale(cursor) if self.version is not None else (0, 0)
         deleted = self._delete(cursor)
-        upserted = self._upsert(cursor)
+        upserted = self._upsert(cursor, staging)
         if self.version is not None and self.retention and number % _FORGET_EVERY == 0:
             cursor.execute(
                 f"DELETE FROM {self.tombstones} WHERE deleted_at < now() - %s", [self.retention]
@@ -78,13 +84,16 @@ class Merge:
         return Merged(upserted=cursor.rowcount)
 
     def _choose_newest(self, cursor: Any, of_parts: str, parts: Sequence[str]) -> None:
-        """One row a key: the greatest version, and a delete on a full tie."""
-        key = name(self.key or "")
-        order = [key, *([f"{self._version('')} DESC"] if self.version else [])]
-        order.append(f"{name(DELETED)} DESC")
+        """One row a key: the greatest version, and a delete on a full tie.
+
+        The rows stay where they are: what is sorted and looked up is keys, versions and places.
+        """
+        key, gone = name(self.key or ""), name(DELETED)
+        order = [key, *([f"{self._version('')} DESC"] if self.version else []), f"{gone} DESC"]
+        kept = [key, *([name(self.version)] if self.version else []), gone]
         cursor.execute(
-            f"CREATE TEMP TABLE {_NEWEST} ON COMMIT DROP AS SELECT DISTINCT ON ({key}) * "
-            f"{of_parts} ORDER BY {', '.join(order)}",
+            f"CREATE TEMP TABLE {_NEWEST} ON COMMIT DROP AS SELECT DISTINCT ON ({key}) "
+            f"ctid AS {_AT}, {', '.join(kept)} {of_parts} ORDER BY {', '.join(order)}",
             [list(parts)],
         )
         cursor.execute(f"SELECT count(*) FROM {_NEWEST} WHERE {key} IS NULL")
@@ -95,18 +104,22 @@ class Merge:
     def _drop_stale(self, cursor: Any) -> tuple[int, int]:
         """Leaves the rows that count; how many were older than what is known, or the same."""
         key, ours = name(self.key or ""), self._version("n.")
-        buried = 't.version COLLATE "C"'
+        buried, theirs = 't.version COLLATE "C"', self._version("t.")
         leaving = f"DELETE FROM {_NEWEST} n USING"
         cursor.execute(
             f"{leaving} {self.tombstones} t WHERE t.key = n.{key}::text AND ({ours} < {buried} "
             f"OR ({ours} = {buried} AND NOT n.{name(DELETED)}))"
         )
-        stale = cursor.rowcount
-        same_key = f"{leaving} {self.table} t WHERE t.{key} = n.{key}"
-        cursor.execute(f"{same_key} AND {ours} < {self._version('t.')}")
-        stale += cursor.rowcount
-        cursor.execute(f"{same_key} AND {ours} = {self._version('t.')} AND NOT n.{name(DELETED)}")
-        return stale, cursor.rowcount
+        older = cursor.rowcount
+        cursor.execute(
+            f"WITH dropped AS ({leaving} {self.table} t WHERE t.{key} = n.{key} AND "
+            f"({ours} < {theirs} OR ({ours} = {theirs} AND NOT n.{name(DELETED)})) "
+            f"RETURNING {ours} < {theirs} AS is_older) "
+            "SELECT count(*) FILTER (WHERE is_older), count(*) FILTER (WHERE NOT is_older) "
+            "FROM dropped"
+        )
+        older_too, unchanged = cursor.fetchone()
+        return older + older_too, unchanged
 
     def _delete(self, cursor: Any) -> int:
         key, gone = name(self.key or ""), f"n.{name(DELETED)}"
@@ -123,15 +136,17 @@ class Merge:
         cursor.execute(f"SELECT count(*) FROM {_NEWEST} n WHERE {gone}")
         return int(cursor.fetchone()[0])
 
-    def _upsert(self, cursor: Any) -> int:
+    def _upsert(self, cursor: Any, staging: str) -> int:
         key = name(self.key or "")
         chosen = ", ".join(map(name, self.columns))
+        brought = ", ".join(f"s.{name(one)}" for one in self.columns)
         others = [name(one) for one in self.columns if one != self.key]
         changes = ", ".join(f"{one} = EXCLUDED.{one}" for one in others)
         guard = f"WHERE {self._version('t.')} < {self._version('EXCLUDED.')}"
         cursor.execute(
-            f"INSERT INTO {self.table} AS t ({chosen}) SELECT {chosen} FROM {_NEWEST} n "
-            f"WHERE NOT n.{name(DELETED)} ON CONFLICT ({key}) "
+            f"INSERT INTO {self.table} AS t ({chosen}) SELECT {brought} FROM {staging} s "
+            f"JOIN {_NEWEST} n ON s.ctid = n.{_AT} WHERE NOT n.{name(DELETED)} "
+            f"ON CONFLICT ({key}) "
             + (
                 f"DO UPDATE SET {changes} {guard if self.version else ''}"
                 if others
