@@ -2,7 +2,7 @@
 
 Vectors that a benchmark draws around centres lie in few partitions, so they do not tell how many
 must be looked into. These are of documentation inside installed Python packages, by the model
-MiniLM. As an index has a partition for 16,384 rows, 62 partitions are those of a million rows.
+MiniLM. As an index has a partition for 4,096 rows, 62 partitions are those of 250,000 rows.
 
     python benchmarks/recall_of_texts.py                  # 4 minutes, most of it the model
 """

@@ -26,15 +26,18 @@ hypothesis.settings.load_profile("untimed")
 _ALSO_WITH_SPARK = ("crash/test_landing_kill.py", "crash/test_restore.py")
 
 
-class _Shares(LoadScopeScheduling):
-    """All tests that share the Spark session go to one worker; those of a file stay together.
+_WITH_THE_SINKS = ("sinks/", "integration/test_reuse.py", "integration/test_rebuild.py")
 
-    Those of the sinks are many, and share another one.
+
+class _Shares(LoadScopeScheduling):
+    """All tests that share a Spark session go to one worker; those of a file stay together.
+
+    There are two sessions, for as many workers, and either has about as much to do.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        if "sinks/" in file:
+        if any(part in file for part in _WITH_THE_SINKS):
             return "sinks"
         shares = "integration/" in file or file.endswith(_ALSO_WITH_SPARK)
         return "spark" if shares else file
@@ -48,7 +51,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     # Tests run most code once: compiling it well would take longer than running it.
-    conf = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    conf = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.sql.codegen.wholeStage": "false",
+    }
     settings = SparkSettings(master="local[2]", conf=conf)
     session = start_session(settings, name="tests", log_file=log)
     yield session

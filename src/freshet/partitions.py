@@ -3,7 +3,7 @@
 from math import ceil, sqrt
 from typing import Final
 
-_ROWS: Final = 2_048
+_ROWS: Final = 4_096
 """Of a partition. As soon as rows were deleted, Lance looks up every row of the partitions that it
 visits, so small ones cost a table that has lived least."""
 _SHARE: Final = 2.0

@@ -79,7 +79,7 @@ def killed_at(folder: Path, options: LandingOptions, moment: str) -> None:
     "moment",
     [
         "append",
-        "after:move:3",
+        pytest.param("after:move:3", marks=pytest.mark.long),
         pytest.param("before:number:1", marks=pytest.mark.long),
         pytest.param("after:number:1", marks=pytest.mark.long),
         pytest.param("before:move:2", marks=pytest.mark.long),

@@ -332,6 +332,7 @@ def test_settings_that_do_not_fit_the_data_create_nothing(
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.long
 def test_a_file_whose_name_is_not_ready_is_left_alone(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

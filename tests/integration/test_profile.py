@@ -193,6 +193,7 @@ def test_a_real_model_is_measured_through_the_same_door(
     assert [path.name for path in Path(pipeline.home.root).iterdir()] == ["reports"]
 
 
+@pytest.mark.long
 def test_a_continuous_run_says_that_its_trigger_is_too_short_and_so_does_the_status(
     settings: Callable[..., Settings],
     spark: SparkSession,

@@ -233,6 +233,7 @@ def check_table(folder: Path, live: Pipeline) -> None:
     assert len({row["table_id"] for row in live.ledger() if row["table_id"]}) == 1
 
 
+@pytest.mark.long
 def test_a_rebuild_that_dies_leaves_the_index_as_it_was_and_the_next_one_ends_it(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

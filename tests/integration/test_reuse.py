@@ -106,6 +106,7 @@ def test_a_text_that_comes_back_moves_or_is_copied_costs_nothing(
     assert pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_a_rebuild_embeds_only_what_is_cut_otherwise(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:
@@ -173,6 +174,7 @@ def test_a_text_that_the_model_refuses_is_set_aside_until_it_is_tried_again(
         assert pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_an_index_that_was_made_before_can_be_asked_until_it_is_rebuilt(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

@@ -175,6 +175,7 @@ def test_a_number_that_becomes_text_is_rescued_and_counted(feed: Callable[..., F
     assert one.pipeline.verify().stale == 1
 
 
+@pytest.mark.long
 def test_a_listed_attribute_rescues_what_is_not_of_its_type(feed: Callable[..., Feed]) -> None:
     one = feed(attributes=["price:long", "note"])
     one.run(a={"price": 1, "note": 5}, b={"price": "2"})

@@ -22,6 +22,8 @@ def database(postgres: Server) -> Server:
 
 _SLOW = ("TestDelta", "TestPostgresStaged", "TestLance")
 _ALWAYS = ("before:commit:1", "after:commit:1")
+_IN_A_LONGER_ONE = ("greatest_version_wins", "deleted_key_stays_dead")
+"""Of Delta, whose batches take seconds, a history out of order has these cases in it."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,5 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         moment = getattr(item, "callspec", None) and item.callspec.params.get("moment")  # type: ignore[attr-defined]
         owner = getattr(getattr(item, "cls", None), "__name__", "")
-        if owner in _SLOW and moment is not None and moment not in _ALWAYS:
+        is_further = moment is not None and moment not in _ALWAYS
+        is_contained = owner == "TestDelta" and any(part in item.name for part in _IN_A_LONGER_ONE)
+        if (owner in _SLOW and is_further) or is_contained:
             item.add_marker(pytest.mark.long)

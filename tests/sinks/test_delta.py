@@ -187,6 +187,7 @@ def test_an_aggregate_is_kept_up_to_date_by_a_query(desk: Desk) -> None:
     assert desk.statuses() == ["committed"] * 3
 
 
+@pytest.mark.long
 def test_another_writer_before_the_commit_does_not_matter(desk: Desk) -> None:
     def meanwhile(step: Any, when: str, batch_id: int) -> None:
         if (str(step), when, batch_id) != ("commit", "before", 2):

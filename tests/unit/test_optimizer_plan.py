@@ -27,7 +27,8 @@ def shape(*fragments: FragmentShape, **told: object) -> TableShape:
     return TableShape(version=9, fragments=fragments, dimension=384, **told)  # type: ignore[arg-type]
 
 
-def index(*parts: int, new: int = 0, dead: int = 0, partitions: int = 4) -> IndexShape:
+def index(*parts: int, new: int = 0, dead: int = 0, partitions: int = 0) -> IndexShape:
+    partitions = partitions or partitions_for(sum(parts))
     shapes = [PartShape(rows, rows, rows) for rows in parts]
     shapes[0] = PartShape(parts[0] - dead, parts[0], parts[0])
     return IndexShape(
@@ -88,7 +89,7 @@ def text_index(*parts: int, new: int = 0) -> IndexShape:
 
 def test_a_text_index_is_merged_seldom_since_that_takes_all_of_it() -> None:
     small = [1_000] * 8
-    vectors = index(1_000_000, partitions=61)
+    vectors = index(1_000_000)
     table = shape(fragment(0, 1_009_000), indexes=(vectors, text_index(1_000_000, *small)))
     assert due(table) == (), "as many parts as allowed, and less than a hundredth is new"
     table = replace(table, indexes=(vectors, text_index(1_000_000, *small, 1_000, new=1_000)))
@@ -101,7 +102,7 @@ def test_a_text_index_is_merged_seldom_since_that_takes_all_of_it() -> None:
 
 def test_a_text_index_that_is_too_large_to_merge_is_told_and_new_rows_are_indexed() -> None:
     text = text_index(1_000_000, *[2_000] * 9, new=1_000)
-    table = shape(fragment(0, 1_019_000), indexes=(index(1_000_000, partitions=61), text))
+    table = shape(fragment(0, 1_019_000), indexes=(index(1_000_000), text))
     slow = {(Kind.MERGE, "text_idx"): 10_000.0}
     found = plan(Situation(table, NOW, speeds=slow), [VECTOR], LIMITS)
     assert [(action.kind, action.target) for action in found.actions] == [(Kind.EXTEND, "text_idx")]
@@ -132,7 +133,7 @@ def test_an_index_that_never_found_enough_is_not_trained_for_ever() -> None:
 
 
 def test_a_table_that_outgrew_its_partitions_is_trained_anew() -> None:
-    rows = 2_048 * 16
+    rows = 4_096 * 16
     table = shape(fragment(0, rows), indexes=(index(rows, partitions=4),))
     assert [action.kind for action in due(table, Limits(memory_bytes=10**10))] == [Kind.RETRAIN]
     assert partitions_for(rows) == 16
@@ -163,9 +164,7 @@ def test_a_large_fragment_stays_while_few_of_its_rows_are_deleted() -> None:
 
 
 def test_after_a_race_that_a_writer_won_the_next_step_is_half_as_large() -> None:
-    table = shape(
-        *(fragment(number, 8_000) for number in range(64)), indexes=(index(512_000, partitions=32),)
-    )
+    table = shape(*(fragment(number, 8_000) for number in range(64)), indexes=(index(512_000),))
     widest = max(action.rows for action in due(table))
     for _ in range(3):
         smaller = max(action.rows for action in due(table, lost_rows=widest))
