@@ -57,7 +57,7 @@ bench-optimizer: setup  ## the optimizer beside a writer and searches, against L
 	@for name in $(OPTIMIZER_BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 SINK_BENCHMARKS := postgres_sink delta_sink
-bench-sinks: setup  ## the sinks of PostgreSQL and Delta against what Spark and psycopg do by themselves (15 minutes)
+bench-sinks: setup  ## the sinks of PostgreSQL and Delta against what Spark and psycopg do by themselves (7 minutes)
 	@for name in $(SINK_BENCHMARKS); do echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 bench-torch: torch  ## the model against sentence-transformers; installs PyTorch into .venv
