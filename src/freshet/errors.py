@@ -33,8 +33,12 @@
 Only `CommitConflictError` may be retried without a look at the table first.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
+
+_FAILED_CALL: Final = re.compile(r"^An error occurred while calling \S+\n: ")
 
 
 class FreshetError(Exception):
@@ -295,5 +299,9 @@ class CommitUnknownError(SinkError):
 
 
 def _first_line(cause: BaseException | str) -> str:
-    """What a library says first; the places in its own source that follow help nobody here."""
-    return str(cause).strip().split("\n", 1)[0].split(", /home/")[0]
+    """What a library says first; the places in its own source that follow help nobody here.
+
+    Of an error in Java that is its own first line, and not that a call from Python failed.
+    """
+    said = _FAILED_CALL.sub("", str(cause).strip())
+    return said.split("\n", 1)[0].split(", /home/")[0]

@@ -16,6 +16,8 @@ from freshet.events import emit
 from freshet.sink import LanceSource, UpdateModeHint
 
 _POLL_S: Final = 0.2
+_RAISED: Final = r"^\s*(?:: |Caused by: )?([\w.$]*(?:Error|Exception)\b.*)"
+"""A line of Python's or Java's that names an error."""
 _listening: set[str] = set()
 """Spark applications that have the listener; it must not be added twice."""
 
@@ -91,5 +93,5 @@ def _cause(report: str) -> str:
     own = re.search(r"freshet\.errors\.\w+: (.+)", report)
     if own:
         return own.group(1)
-    raised = re.findall(r"^\s*([\w.]*(?:Error|Exception)\b.*)", report, re.MULTILINE)
+    raised = re.findall(_RAISED, report, re.MULTILINE)
     return str(raised[-1]) if raised else report.strip().split("\n", 1)[0]
