@@ -211,6 +211,7 @@ def test_status_tells_files_events_index_and_the_last_batch(
     assert status["last_batch"]["rows_in"] == 2
 
 
+@pytest.mark.long
 def test_a_batch_never_takes_more_than_it_may(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

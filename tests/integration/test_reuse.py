@@ -66,6 +66,7 @@ def test_of_a_large_change_feed_only_changed_texts_are_embedded(
     feed(spark, tmp_path, settings(), 40_000)
 
 
+@pytest.mark.long
 def test_an_edit_of_one_paragraph_embeds_three_pieces_at_most(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_rebuild_embeds_only_what_is_cut_otherwise(
     assert pipeline.verify().ok
 
 
+@pytest.mark.long
 def test_what_a_failed_batch_has_embedded_is_not_lost(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

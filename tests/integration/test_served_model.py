@@ -38,6 +38,7 @@ def embedded_by(pipeline: Pipeline) -> int:
     return sum(batch["rows_embedded"] for batch in pipeline.ledger())
 
 
+@pytest.mark.long
 def test_troubles_of_the_server_cost_time_and_nothing_else(
     spark: SparkSession, tmp_path: Path, settings: MakeSettings
 ) -> None:

@@ -52,7 +52,7 @@ def test_any_order_any_split_any_repetition_and_a_crash_give_the_table(
     spark: SparkSession, tmp_path: Path, debezium: MakeSettings, seed: int
 ) -> None:
     source = Source(seed)
-    source.live(900)
+    source.live(500)
     chooser = random.Random(seed)
     source.land(tmp_path / "landing", files=8, order=chooser, again=0.1)
     chosen = debezium(landing={"max_files_per_trigger": 4})

@@ -75,6 +75,7 @@ def embedded(pipeline: Pipeline) -> list[int]:
     return [row["rows_embedded"] for row in pipeline.ledger()]
 
 
+@pytest.mark.long
 def test_the_newest_commit_forgotten_changes_nothing_and_the_log_says_skipped(
     home: Path, run: Callable[..., Pipeline], caplog: pytest.LogCaptureFixture
 ) -> None:

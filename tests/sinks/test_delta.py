@@ -251,6 +251,7 @@ def test_a_merge_that_an_optimize_overtakes_is_made_again(
     assert desk.log.transaction_version(APPLICATION) == 3
 
 
+@pytest.mark.long
 def test_a_table_that_was_set_back_is_refused(desk: Desk) -> None:
     desk.write(0, ("a", 1, "x"))
     then = desk.log.version()

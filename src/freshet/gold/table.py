@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from freshet import schemas, variants
 from freshet.clock import utc_now
-from freshet.events import emit
+from freshet.events import emit, warn
 from freshet.ordering import latest
 from freshet.stores import delta_tables
 
@@ -35,6 +37,7 @@ _KEPT_OF_DELETED: Final = frozenset(
     ("key", "record_version", "is_deleted", "changed_at", "updated_at")
 )
 _UPKEEP_EVERY: Final = 64
+_MOST_TRIES: Final = 5
 _VIEW: Final = "freshet_gold_changes"
 
 
@@ -89,7 +92,7 @@ class GoldTable:
             self._delete_below(spark, floor)
         rows.createOrReplaceTempView(_VIEW)
         try:
-            spark.sql(self._merging(rows.columns)).collect()
+            self._again(lambda: spark.sql(self._merging(rows.columns)).collect())
         finally:
             spark.catalog.dropTempView(_VIEW)
         self._commits += 1
@@ -107,6 +110,21 @@ class GoldTable:
         return other.select("key").distinct().count()
 
     # --- steps -----------------------------------------------------------------------------------
+
+    def _again(self, write: Callable[[], object]) -> None:
+        """Writes, and once more where a commit came first, as by a driver that was killed.
+
+        Its Spark may live for seconds longer, and go on with the merge that it was at.
+        """
+        for tries_left in range(_MOST_TRIES - 1, -1, -1):
+            try:
+                write()
+            except (PySparkException, Py4JJavaError) as error:
+                if not tries_left or "Concurrent" not in str(error):
+                    raise
+                warn("gold", "commit_came_first", table=self.uri, tries_left=tries_left)
+            else:
+                return
 
     def _rows(self, records: DataFrame) -> DataFrame:
         """The records as the table has them; nothing but its end is kept of a deleted one."""
