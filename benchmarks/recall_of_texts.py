@@ -47,7 +47,8 @@ def indexed(folder: Path, vectors: Any, partitions: int) -> Any:
 def measure(dataset: Any, questions: Any, truth: Any, knobs: Knobs) -> tuple[float, float]:
     """The mean of recall, and the median of milliseconds."""
     found, times = [], []
-    query = {"column": "vector", "k": 2 * K, "metric": METRIC, **knobs.for_rows(2 * K)}
+    query = {"column": "vector", "k": 2 * K, "metric": METRIC}
+    query |= knobs.for_rows(2 * K, of=dataset.count_rows())
     for question, nearest in zip(questions, truth, strict=True):
         answers: list[Any] = []
 

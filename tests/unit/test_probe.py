@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import lance
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -75,6 +76,12 @@ def test_rows_without_a_vector_are_not_asked(tmp_path: Path) -> None:
     assert measured is not None
     assert measured.recall == 1.0
     assert measured.samples == 16
+
+
+def test_a_table_without_vectors_is_not_asked(tmp_path: Path) -> None:
+    uri = str(tmp_path / "words.lance")
+    lance.write_dataset(pa.table({"word": ["river", "mill"]}), uri)
+    assert probe(uri, metric="cosine", seed=1) is None
 
 
 def test_a_large_table_is_asked_with_fewer_samples() -> None:

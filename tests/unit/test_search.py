@@ -202,8 +202,9 @@ def test_any_knobs_give_as_many_results_as_were_asked_for(index: SmallIndex) -> 
 
 
 def test_knobs_follow_the_rows_that_are_asked_for() -> None:
-    assert Knobs().for_rows(10, of=0) == {"nprobes": 8, "ef": 200, "refine_factor": None}
+    assert Knobs().for_rows(10, of=0) == {"nprobes": 8, "ef": 64, "refine_factor": None}
     assert Knobs().for_rows(100, of=0)["ef"] == 200
+    assert Knobs().for_rows(10, of=10**6) == {"nprobes": 32, "ef": 200, "refine_factor": None}
     assert Knobs(ef=5).for_rows(10, of=0)["ef"] == 10
     assert Knobs(ef=500).for_rows(10, of=0)["ef"] == 500
     found = Knobs(3, ef=5, refine=4).for_rows(10, of=10**6)

@@ -12,7 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from freshet.stores.lance_search import DEFAULT_KNOBS, Knobs, SearchableTable, Vectors
+from freshet.stores.lance_search import (
+    DEFAULT_KNOBS,
+    VECTOR,
+    Knobs,
+    SearchableTable,
+    Vectors,
+)
 from freshet.stores.lance_tables import ROW_ID
 
 _MOST_COMPARED: Final = 8_000_000
@@ -56,6 +62,8 @@ def probe(
     for the exact answer. Of a large table it takes fewer samples, four at least.
     """
     table = SearchableTable.open(uri)
+    if VECTOR not in table.schema.names:
+        return None
     rows = table.count()
     asked = _sampled(table, rows, sample_size(samples, rows), random.Random(seed))  # noqa: S311
     if asked is None:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from lance.query import MatchQuery
 
-from freshet.partitions import probes_for
+from freshet.partitions import candidates_for, probes_for
 from freshet.stores.lance_commits import translating
 from freshet.stores.lance_tables import LanceTable
 from freshet.stores.lance_versions import Version, versions_of
@@ -22,7 +22,6 @@ VECTOR: Final = "vector"
 DISTANCE: Final = "_distance"
 SCORE: Final = "_score"
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
-_LEAST_EF: Final = 200
 _MODEST: Final[Mapping[str, Any]] = {
     "batch_size": 1_024,
     "io_buffer_size": 32 << 20,
@@ -40,7 +39,8 @@ class Knobs:
     """Partitions to look into, further ones only if these hold too few rows; None: by the rows that
     are indexed."""
     ef: int | None = None
-    """Candidates to keep on the way through a graph; None: twice those asked for, at least 200."""
+    """Candidates to keep on the way through a graph; None: by the rows that are indexed, and
+    twice those asked for at least."""
     refine: int = 0
     """So many times the rows asked for are compared by their exact vectors; 0: none is."""
 
@@ -48,7 +48,7 @@ class Knobs:
         """The knobs as Lance takes them, for so many rows of those that are indexed."""
         compared = rows * max(self.refine, 1)
         # Lance's own choice, 1.5 times, loses neighbours; fewer than `compared` it refuses.
-        ef = max(2 * compared, _LEAST_EF) if self.ef is None else max(self.ef, compared)
+        ef = max(2 * compared, candidates_for(of)) if self.ef is None else max(self.ef, compared)
         nprobes = probes_for(of) if self.nprobes is None else self.nprobes
         return {"nprobes": nprobes, "ef": ef, "refine_factor": self.refine or None}
 
