@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -20,6 +18,7 @@ from freshet.clock import utc_now
 from freshet.events import emit, warn
 from freshet.ordering import latest
 from freshet.stores import delta_tables
+from freshet.stores.delta_conflicts import SPARK_ERRORS, came_first
 
 COLUMNS: Final = frozenset(schemas.GOLD.names)
 """The table's own columns; an attribute of such a name is in `record` only."""
@@ -87,9 +86,9 @@ class GoldTable:
         spark = records.sparkSession
         above = records.where(F.col("record_version") >= floor) if floor else records
         rows = self._rows(latest(above))
-        self._fit(spark, dict(rows.dtypes))
+        self._again(lambda: self._fit(spark, dict(rows.dtypes)))
         if truncates:
-            self._delete_below(spark, floor)
+            self._again(lambda: self._delete_below(spark, floor))
         rows.createOrReplaceTempView(_VIEW)
         try:
             self._again(lambda: spark.sql(self._merging(rows.columns)).collect())
@@ -97,7 +96,7 @@ class GoldTable:
             spark.catalog.dropTempView(_VIEW)
         self._commits += 1
         if self._commits % _UPKEEP_EVERY == 0:
-            self._keep_up(spark)
+            self._again(lambda: self._keep_up(spark))
 
     def differences(self, records: DataFrame) -> int:
         """Keys whose row is another than these records say, one a key; deleted ones left out."""
@@ -111,16 +110,17 @@ class GoldTable:
 
     # --- steps -----------------------------------------------------------------------------------
 
-    def _again(self, write: Callable[[], object]) -> None:
-        """Writes, and once more where a commit came first, as by a driver that was killed.
+    def _again(self, step: Callable[[], object]) -> None:
+        """Takes a step, and once more where a commit came first, as by a driver that was killed.
 
-        Its Spark may live for seconds longer, and go on with the merge that it was at.
+        Its Spark may live for seconds longer, and go on with the merge that it was at. Every step
+        looks at the table as it is, so it may be taken again.
         """
         for tries_left in range(_MOST_TRIES - 1, -1, -1):
             try:
-                write()
-            except (PySparkException, Py4JJavaError) as error:
-                if not tries_left or "Concurrent" not in str(error):
+                step()
+            except SPARK_ERRORS as error:
+                if not tries_left or not came_first(error):
                     raise
                 warn("gold", "commit_came_first", table=self.uri, tries_left=tries_left)
             else:

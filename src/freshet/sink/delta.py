@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,6 +19,7 @@ from freshet.sink.named_columns import check_named
 from freshet.sink.stamps import Batch, Counts, is_stamp_of, mark_of
 from freshet.sink.store_sink import StoreSink
 from freshet.sink.target import Mode, mode_named
+from freshet.stores.delta_conflicts import SPARK_ERRORS, came_first
 from freshet.stores.delta_marks import LogMarks, log_marks
 
 _APPLICATION: Final = "spark.databricks.delta.write.txnAppId"
@@ -229,8 +228,7 @@ def _translated(action: str, uri: str) -> Iterator[None]:
     """Spark's errors become ours; a commit that came first is told from all others."""
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
-        told = str(error)
-        if "Concurrent" in told or "DELTA_CONCURRENT" in told:
+    except SPARK_ERRORS as error:
+        if came_first(error):
             raise OvertakenError(action, uri, error) from error
         raise StoreError(action, uri, error) from error
