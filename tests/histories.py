@@ -8,29 +8,31 @@ from typing import Any
 
 Event = dict[str, Any]
 
-SETTINGS = """\
-[pipeline]
-name = "docs"
-home = "./home"
-trigger = "500 milliseconds"
-max_rows_per_batch = 2000
-[landing]
-path = "./landing"
-max_files_per_trigger = 10
-[changes]
-envelope = "plain"
-key = ["id"]
-version = "record_version"
-[gold]
-text = ["title", "body"]
-attributes = ["section"]
-[embedding]
-provider = "fake"
-[spark]
-master = "local[2]"
-conf = { "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1" }
-"""
-"""The settings of a pipeline that reads such a history, for a process of its own."""
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "pipeline": {
+        "name": "docs",
+        "home": "./home",
+        "trigger": "500 milliseconds",
+        "max_rows_per_batch": 2000,
+    },
+    "landing": {"path": "./landing", "max_files_per_trigger": 10},
+    "changes": {"envelope": "plain", "key": ["id"], "version": "record_version"},
+    "gold": {"text": ["title", "body"], "attributes": ["section"]},
+    "embedding": {"provider": "fake"},
+    "spark": {"master": "local[2]"},
+    "spark.conf": {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"},
+}
+
+
+def settings_text(**sections: dict[str, Any]) -> str:
+    """The settings of a pipeline that reads such a history, for a process of its own."""
+    lines = []
+    for section in (*_SETTINGS, *(name for name in sections if name not in _SETTINGS)):
+        values = _SETTINGS.get(section, {}) | sections.get(section, {})
+        lines.append(f"[{section}]")
+        # Text, numbers and lists are written in TOML as in JSON.
+        lines += [f"{json.dumps(name)} = {json.dumps(value)}" for name, value in values.items()]
+    return "\n".join([*lines, ""])
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,11 @@ def recount(folder: Path) -> dict[str, tuple[str, str]]:
     }
 
 
-def indexed(folder: Path, name: str = "docs") -> dict[str, tuple[str, str]]:
+def indexed(folder: Path | str, name: str = "docs") -> dict[str, tuple[str, str]]:
     """What is in the index, opened as its users open it; fails on a key that stands twice."""
     import lancedb
 
-    rows = lancedb.connect(folder / "index").open_table(name).to_arrow()
+    rows = lancedb.connect(f"{folder}/index").open_table(name).to_arrow()
     columns = [rows.column(column).to_pylist() for column in ("key", "text", "section")]
     found = {key: (text, section) for key, text, section in zip(*columns, strict=True)}
     assert len(found) == rows.num_rows, "a key stands twice"

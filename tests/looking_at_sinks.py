@@ -6,7 +6,7 @@ import lance
 import psycopg
 from deltalake import DeltaTable
 
-from histories import SETTINGS
+from histories import settings_text
 from postgres_server import Server
 
 SinkRows = dict[str, tuple[str, str]]
@@ -29,9 +29,9 @@ table = "docs"
 """
 
 
-def settings_text(address: str) -> str:
+def settings_with_sinks(address: str) -> str:
     """The settings of such a pipeline, as a file has them."""
-    return SETTINGS + _SINKS.format(address=address)
+    return settings_text() + _SINKS.format(address=address)
 
 
 def in_lance(folder: Path) -> SinkRows:

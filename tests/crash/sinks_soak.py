@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from freshet.sink import Ledger
 from freshet.testing import Driver
 from histories import indexed, recount, shuffled_history
-from looking_at_sinks import SinkRows, in_delta, in_lance, in_postgres, settings_text
+from looking_at_sinks import SinkRows, in_delta, in_lance, in_postgres, settings_with_sinks
 from postgres_server import Server, postgres_server
 
 FRESHET = (sys.executable, "-c", "from freshet.cli import main; main()")
@@ -55,7 +55,7 @@ class Soak:
         """`problems` is empty if all is well."""
         chooser = random.Random(self.seed)
         (self.folder / "landing").mkdir(parents=True)
-        (self.folder / "freshet.toml").write_text(settings_text(self.server.address))
+        (self.folder / "freshet.toml").write_text(settings_with_sinks(self.server.address))
         history = shuffled_history(keys=1_500, events=40_000, files=400, seed=self.seed)
         waiting = iter(enumerate(history.files))
         ends_at = time.monotonic() + self.seconds

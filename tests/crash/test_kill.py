@@ -15,7 +15,7 @@ import pytest
 from freshet.sink import Ledger
 from freshet.stores import delta_tables
 from freshet.testing import Driver
-from histories import SETTINGS, indexed, recount, shuffled_history
+from histories import indexed, recount, settings_text, shuffled_history
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -24,7 +24,7 @@ FRESHET = [sys.executable, "-c", "from freshet.cli import main; main()"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "freshet.toml").write_text(SETTINGS)
+    (tmp_path / "freshet.toml").write_text(settings_text())
     (tmp_path / "landing").mkdir()
     return tmp_path
 

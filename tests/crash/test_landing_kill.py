@@ -13,12 +13,13 @@ from pathlib import Path
 import landing_steps
 import pytest
 from pyspark.sql import SparkSession
-from test_kill import FRESHET, SETTINGS, finish
+from test_kill import FRESHET, finish
 
 from freshet import Pipeline, Settings
 from freshet.landing import LandingOptions
 from freshet.stores import delta_tables
 from freshet.testing import Driver
+from histories import settings_text
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(600)]
 
@@ -116,8 +117,8 @@ def unarchive(folder: Path) -> None:
 
 @pytest.mark.long
 def test_a_running_stream_that_archives_is_killed_again_and_again(tmp_path: Path) -> None:
-    archive = 'after_read = "archive"\narchive_path = "./archive"\nretention = "0 seconds"\n'
-    text = SETTINGS.replace("max_files_per_trigger = 10", f"max_files_per_trigger = 3\n{archive}")
+    archive = {"after_read": "archive", "archive_path": "./archive", "retention": "0 seconds"}
+    text = settings_text(landing={"max_files_per_trigger": 3} | archive)
     (tmp_path / "freshet.toml").write_text(text)
     land(tmp_path, range(12))
     for wanted in (2, 14):

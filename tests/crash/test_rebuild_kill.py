@@ -14,34 +14,11 @@ import pytest
 
 from freshet.sink import Ledger
 from freshet.testing import Driver
-from histories import shuffled_history
+from histories import settings_text, shuffled_history
 
 pytestmark = [pytest.mark.crash, pytest.mark.long, pytest.mark.timeout(900)]
 
 FRESHET = [sys.executable, "-c", "from freshet.cli import main; main()"]
-SETTINGS = """\
-[pipeline]
-name = "docs"
-home = "./home"
-trigger = "500 milliseconds"
-max_rows_per_batch = 400
-[landing]
-path = "./landing"
-[changes]
-envelope = "plain"
-key = ["id"]
-version = "record_version"
-[gold]
-text = ["title", "body"]
-attributes = ["section"]
-chunk_tokens = {chunk_tokens}
-chunk_overlap = 0
-[embedding]
-provider = "fake"
-[spark]
-master = "local[2]"
-conf = {{ "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1" }}
-"""
 
 
 @pytest.fixture
@@ -62,7 +39,12 @@ def run(folder: Path) -> Iterator[Driver]:
 
 
 def choose(folder: Path, *, chunk_tokens: int) -> None:
-    (folder / "freshet.toml").write_text(SETTINGS.format(chunk_tokens=chunk_tokens))
+    text = settings_text(
+        pipeline={"max_rows_per_batch": 400},
+        landing={"max_files_per_trigger": 1_000},
+        gold={"chunk_tokens": chunk_tokens, "chunk_overlap": 0},
+    )
+    (folder / "freshet.toml").write_text(text)
 
 
 def land(folder: Path, lines: list[str], name: str) -> None:

@@ -17,37 +17,16 @@ from freshet.recovery import backups_in, is_well
 from freshet.settings import load
 from freshet.stores import delta_tables
 from freshet.testing import Driver
-from histories import indexed, recount, shuffled_history
+from histories import indexed, recount, settings_text, shuffled_history
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(900)]
 
 FRESHET = [sys.executable, "-c", "from freshet.cli import main; main()"]
-SETTINGS = """\
-[pipeline]
-name = "docs"
-home = "./home"
-trigger = "200 milliseconds"
-max_rows_per_batch = 800
-[landing]
-path = "./landing"
-max_files_per_trigger = 4
-settle = "0 seconds"
-[changes]
-envelope = "plain"
-key = ["id"]
-version = "record_version"
-[gold]
-text = ["title", "body"]
-attributes = ["section"]
-[embedding]
-provider = "fake"
-[checkpoint]
-backup_interval = "2 seconds"
-backup_keep = 1000
-[spark]
-master = "local[2]"
-conf = { "spark.driver.extraJavaOptions" = "-XX:TieredStopAtLevel=1" }
-"""
+SETTINGS = settings_text(
+    pipeline={"trigger": "200 milliseconds", "max_rows_per_batch": 800},
+    landing={"max_files_per_trigger": 4, "settle": "0 seconds"},
+    checkpoint={"backup_interval": "2 seconds", "backup_keep": 1000},
+)
 STATE = ("checkpoints", "files", "files_history", "files_retries", "ledger", "ledger_leases")
 
 
