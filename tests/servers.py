@@ -12,7 +12,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +35,18 @@ def moto_server() -> Iterator[str]:
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with _running(command, port):
         yield f"http://127.0.0.1:{port}"
+
+
+def counting_s3_server() -> AbstractContextManager[Any]:
+    """S3 that counts its requests, as the benchmarks use it; see `benchmarks/s3_server.py`."""
+    place = Path(__file__).parents[1] / "benchmarks" / "s3_server.py"
+    spec = spec_from_file_location("s3_server", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["s3_server"] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    server: AbstractContextManager[Any] = module.s3_server()
+    return server
 
 
 def azurite_queue() -> AbstractContextManager[str]:

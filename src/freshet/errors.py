@@ -38,6 +38,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+_CHAINED: Final = re.compile(r"\s*\n\s*(?:\x1b\[\d+m)?↳(?:\x1b\[\d+m)?\s*")
+"""Between one cause and the next, as delta-rs tells them."""
+_WITHOUT_KEYS: Final = ("Failed to get AWS credentials", "/latest/api/token")
+"""What Lance and delta-rs say when they end up asking the machine itself, in vain."""
+_NO_KEYS: Final = (
+    "no keys for S3 were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a role of "
+    "the machine"
+)
 _FAILED_CALL: Final = re.compile(r"^An error occurred while calling \S+\n: ")
 
 
@@ -301,7 +309,10 @@ class CommitUnknownError(SinkError):
 def _first_line(cause: BaseException | str) -> str:
     """What a library says first; the places in its own source that follow help nobody here.
 
-    Of an error in Java that is its own first line, and not that a call from Python failed.
+    Of an error in Java that is its own first line, and not that a call from Python failed; of a
+    chain of causes, all of them.
     """
-    said = _FAILED_CALL.sub("", str(cause).strip())
+    said = _CHAINED.sub(": ", _FAILED_CALL.sub("", str(cause).strip()))
+    if any(sign in said for sign in _WITHOUT_KEYS):
+        return _NO_KEYS
     return said.split("\n", 1)[0].split(", /home/")[0]

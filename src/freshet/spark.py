@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,8 @@ from pyspark.sql import SparkSession
 from freshet.errors import SetupError
 from freshet.settings import SparkSettings
 from freshet.stores import delta_jars
+from freshet.stores.s3_access import S3Access
+from freshet.stores.s3_jars import s3_jars
 
 _OLDEST_JAVA: Final = 17
 _COMPILE_ALL: Final = "-XX:-DontCompileHugeMethods"
@@ -22,22 +25,31 @@ _LARGEST_LOG_BYTES: Final = 16 << 20
 
 
 def start_session(
-    settings: SparkSettings, *, name: str, log_file: Path, has_kafka: bool = False
+    settings: SparkSettings,
+    *,
+    name: str,
+    log_file: Path,
+    has_kafka: bool = False,
+    has_s3: bool = False,
 ) -> SparkSession:
     """The session of this process, started if there is none; what Spark prints goes to the log."""
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
     java = find_java()
     jars = [*delta_jars.fetched(java), *(delta_jars.kafka_jars(java) if has_kafka else ())]
+    jars += s3_jars(java) if has_s3 else ()
+    access = S3Access.of(os.environ).spark_conf() if has_s3 else {}
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("LANCE_LOG", "error")
-    conf = SparkConf().setAll(list(configuration(settings, name, jars).items()))
+    conf = SparkConf().setAll(list(configuration(settings, name, jars, access).items()))
     _start_context(conf, log_file)
     return SparkSession.builder.getOrCreate()
 
 
-def configuration(settings: SparkSettings, name: str, jars: list[Path]) -> dict[str, str]:
-    """All Spark settings; those of `freshet.toml` win."""
+def configuration(
+    settings: SparkSettings, name: str, jars: list[Path], access: Mapping[str, str]
+) -> dict[str, str]:
+    """All Spark settings, and how to get to a store; those of `freshet.toml` win."""
     cores = _cores(settings.master)
     own = {
         "spark.app.name": f"freshet {name}",
@@ -68,7 +80,7 @@ def configuration(settings: SparkSettings, name: str, jars: list[Path]) -> dict[
     }
     if settings.master.startswith("local"):
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return own | settings.conf
+    return {**own, **access, **settings.conf}
 
 
 def find_java() -> str:

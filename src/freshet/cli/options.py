@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from freshet.settings import DEFAULT_FILE, Settings, load
+from freshet.stores.s3_access import let_in
 
 ConfigOption = Annotated[
     Path,
@@ -18,4 +19,6 @@ DEFAULT_CONFIG = Path(DEFAULT_FILE)
 
 def settings_of(config: Path) -> Settings:
     """The settings of a file; the command ends with a sentence if they are wrong."""
-    return load(config)
+    settings = load(config)
+    let_in(settings.table_places)
+    return settings

@@ -23,7 +23,7 @@ class Admission:
         self._count(start, new)
         if newest <= start:
             return start
-        files = self._window(start, newest, max_files)
+        files = self._window(start, newest, max_files, new)
         taken = files[: _within(files, self._max_bytes)]
         is_all = len(taken) == len(files) and (max_files is None or len(files) < max_files)
         self._batch = taken
@@ -37,8 +37,15 @@ class Admission:
             return at_hand
         return self._table.between(start, end)
 
-    def _window(self, start: int, newest: int, max_files: int | None) -> list[KnownFile]:
-        """The next files, as many as a batch may take; numbers can have gaps."""
+    def _window(
+        self, start: int, newest: int, max_files: int | None, new: Sequence[KnownFile]
+    ) -> list[KnownFile]:
+        """The next files, as many as a batch may take; numbers can have gaps.
+
+        Usually all of them were found right now, and nothing needs to be read.
+        """
+        if new and new[0].seq <= start and new[-1].seq + 1 == newest:
+            return [file for file in new if file.seq >= start][:max_files]
         if max_files is None:
             return self._table.between(start, newest)
         end, files = start, list[KnownFile]()

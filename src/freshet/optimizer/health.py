@@ -7,7 +7,6 @@ from typing import Any, Final, Protocol
 
 from freshet import schemas
 from freshet.stores.delta_tables import SmallTable
-from freshet.stores.delta_upkeep import forget
 from freshet.stores.lance_shape import TableShape
 from freshet.stores.sql import quoted
 
@@ -114,7 +113,7 @@ class HealthRecords:
 
     def forget_before(self, moment: datetime) -> None:
         """Removes older rows. To be called before this object, or another one, adds any."""
-        forget(self._table.uri, f"at < {quoted(moment.isoformat())}")
+        self._table.forget(f"at < {quoted(moment.isoformat())}")
 
 
 def _health(row: dict[str, Any]) -> Health:

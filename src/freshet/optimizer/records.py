@@ -10,7 +10,6 @@ from freshet import schemas
 from freshet.optimizer.actions import Action, Kind
 from freshet.optimizer.limits import ANY, Speeds
 from freshet.stores.delta_tables import SmallTable
-from freshet.stores.delta_upkeep import forget
 from freshet.stores.sql import quoted
 
 DONE: Final = "done"
@@ -77,7 +76,7 @@ class Records:
 
     def forget_before(self, moment: datetime) -> None:
         """Removes older rows. To be called before this object, or another one, adds any."""
-        forget(self._table.uri, f"finished_at < {quoted(moment.isoformat())}")
+        self._table.forget(f"finished_at < {quoted(moment.isoformat())}")
 
     def _rows(self, where: str) -> Iterator[dict[str, Any]]:
         yield from self._table.read(where=where)

@@ -80,10 +80,13 @@ def folders_in(uri: str) -> list[str]:
 def is_there(uri: str) -> bool:
     """Whether there is a file, or a folder that is not empty."""
     system, path = resolve(uri)
-    kind = system.get_file_info(path).type
-    if kind == pafs.FileType.Directory:
-        selector = pafs.FileSelector(path, allow_not_found=True)
-        return bool(system.get_file_info(selector))
+    try:
+        kind = system.get_file_info(path).type
+        if kind == pafs.FileType.Directory:
+            selector = pafs.FileSelector(path, allow_not_found=True)
+            return bool(system.get_file_info(selector))
+    except OSError as error:
+        raise StoreError("look at", uri, error) from error
     return bool(kind == pafs.FileType.File)
 
 

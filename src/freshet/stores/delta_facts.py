@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,6 +45,18 @@ def greatest(uri: str, column: str) -> int | None:
     """The greatest number in a column; None if there is no table, or no row."""
     facts = log_facts(uri, column)
     return None if facts is None else facts.greatest
+
+
+def earliest(uri: str, column: str) -> datetime | None:
+    """The least time in a column, from the log alone; None if there is no table, or no row."""
+    try:
+        files = pa.table(DeltaTable(uri).get_add_actions(flatten=True))
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise StoreError("read the log of", uri, error) from error
+    name = f"min.{column}"
+    return pc.min(files[name]).as_py() if name in files.column_names else None
 
 
 def bounds(uri: str, column: str) -> set[str]:

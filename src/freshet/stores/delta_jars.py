@@ -2,7 +2,7 @@
 
 With the jars at hand Spark starts without a look at any repository, so a second start needs no
 network. Everything else that the connector asks for is part of Spark already. Kafka's connector
-is fetched in the same way, but only for those who ask for it.
+is fetched in the same way, but only for those who ask for it, and so are S3's (`s3_jars`).
 """
 
 import hashlib
@@ -115,15 +115,16 @@ def cache_folder() -> Path:
 
 def fetched(java: str) -> list[Path]:
     """Delta's jars on this machine; fetches those that are missing, with the given Java."""
-    return _kept(java, JARS, "Delta's jars could not be fetched, and Bronze needs them")
+    return kept(java, JARS, "Delta's jars could not be fetched, and Bronze needs them")
 
 
 def kafka_jars(java: str = "java") -> list[Path]:
     """Kafka's jars on this machine; fetches those that are missing, with the given Java."""
-    return _kept(java, KAFKA, "Kafka's jars could not be fetched")
+    return kept(java, KAFKA, "Kafka's jars could not be fetched")
 
 
-def _kept(java: str, jars: Sequence[Jar], problem: str) -> list[Path]:
+def kept(java: str, jars: Sequence[Jar], problem: str) -> list[Path]:
+    """Some jars on this machine; fetches those that are missing, or says the problem."""
     folder = cache_folder()
     missing = [jar for jar in jars if not _is_whole(folder / jar.file, jar)]
     if missing:

@@ -5,11 +5,11 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake import CommitProperties
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from freshet.errors import StoreError
-from freshet.stores.delta_tables import SmallTable, exists
+from freshet.stores.delta_tables import SmallTable, newest_version
 
 
 class SharedTable(SmallTable):
@@ -21,19 +21,18 @@ class SharedTable(SmallTable):
 
     def newest(self) -> int | None:
         """The newest version, whoever wrote it; None if there is no table. Makes nothing."""
-        return self.version() if exists(self.uri) else None
+        return newest_version(self.uri)
 
     def snapshot(self) -> tuple[int | None, list[dict[str, Any]]]:
         """The newest version, and the rows that it has."""
-        if not exists(self.uri):
-            return None, []
         try:
-            table = self._opened_for_write()
-            table.update_incremental()
+            table = self._opened_for_read()
             found = table.scan(columns=self.schema.names)
             batches = pa.RecordBatchReader.from_stream(found)
             rows = [row for batch in batches for row in batch.cast(self.schema).to_pylist()]
             return int(table.version()), rows
+        except TableNotFoundError:
+            return None, []
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise StoreError("read", self.uri, error) from error
 
@@ -47,8 +46,7 @@ class SharedTable(SmallTable):
             table = self._opened_for_write()
             if int(table.version()) != (0 if version is None else version):
                 return None
-            only_once = CommitProperties(max_commit_retries=0)
-            write_deltalake(table, data, mode="append", commit_properties=only_once)
+            self._write(table, data, CommitProperties(max_commit_retries=0))
             landed = int(table.version())
         except CommitFailedError:
             self._table = None

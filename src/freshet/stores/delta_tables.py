@@ -5,10 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    Schema,
+    write_deltalake,
+)
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from freshet.errors import StoreError, TableMissingError
+from freshet.stores import file_systems
 
 _COMPACT_EVERY: Final = 32
 _COMPACT_TO_BYTES: Final = 1 << 20
@@ -20,11 +27,23 @@ _UPKEEP: Final = {
     "delta.deletedFileRetentionDuration": "interval 5 minutes",
 }
 _REOPEN_AFTER_S: Final = 60.0
+_LOG: Final = "_delta_log"
 
 
 def exists(uri: str) -> bool:
     """Whether a Delta table is there."""
-    return DeltaTable.is_deltatable(uri)
+    try:
+        return DeltaTable.is_deltatable(uri)
+    except (DeltaError, OSError) as error:
+        raise StoreError("look for", uri, error) from error
+
+
+def newest_version(uri: str) -> int | None:
+    """The newest version, by the names in the log alone; None if there is no table."""
+    names = file_systems.list_names(f"{uri}/{_LOG}")
+    # A commit's name is its number; a checkpoint's begins with it.
+    numbers = (name.partition(".")[0] for name in names)
+    return max((int(number) for number in numbers if number.isdigit()), default=None)
 
 
 def create(uri: str, schema: pa.Schema, configuration: Mapping[str, str] | None = None) -> None:
@@ -50,13 +69,16 @@ def add_missing_columns(uri: str, schema: pa.Schema) -> None:
 
 def scan(uri: str, columns: Sequence[str], where: str | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a table as they are now, batch by batch; none if there is no table yet."""
-    if not exists(uri):
-        return
     try:
-        found = DeltaTable(uri).scan(columns=list(columns), predicate=where)
-        yield from pa.RecordBatchReader.from_stream(found)
+        yield from _rows(DeltaTable(uri), columns, where)
+    except TableNotFoundError:
+        return
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise StoreError("read", uri, error) from error
+
+
+def _rows(table: DeltaTable, columns: Sequence[str], where: str | None) -> Iterator[pa.RecordBatch]:
+    yield from pa.RecordBatchReader.from_stream(table.scan(columns=list(columns), predicate=where))
 
 
 class SmallTable:
@@ -81,10 +103,23 @@ class SmallTable:
         """Adds rows in one commit; makes the table on first use."""
         data = pa.Table.from_pylist(list(rows), schema=self.schema)
         try:
-            write_deltalake(self._opened_for_write(), data, mode="append")
+            self._write(self._opened_for_write(), data)
             self._fold_small_files()
         except (DeltaError, OSError) as error:
             raise StoreError("append to", self.uri, error) from error
+
+    def _write(
+        self, table: DeltaTable, data: pa.Table, properties: CommitProperties | None = None
+    ) -> None:
+        # To look for old files of the log takes a listing of it, and there are few.
+        cleans = self._appends % _COMPACT_EVERY == 0
+        write_deltalake(
+            table,
+            data,
+            mode="append",
+            commit_properties=properties,
+            post_commithook_properties=PostCommitHookProperties(cleanup_expired_logs=cleans),
+        )
 
     def scan(
         self, columns: Sequence[str] | None = None, where: str | None = None
@@ -92,8 +127,13 @@ class SmallTable:
         """The rows as they are now, batch by batch; none if the table has not been made yet."""
         names = self.schema.names if columns is None else list(columns)
         wanted = pa.schema([self.schema.field(name) for name in names])
-        for batch in scan(self.uri, names, where):
-            yield batch.cast(wanted)
+        try:
+            for batch in _rows(self._opened_for_read(), names, where):
+                yield batch.cast(wanted)
+        except TableNotFoundError:
+            return
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise StoreError("read", self.uri, error) from error
 
     def read(
         self, columns: Sequence[str] | None = None, where: str | None = None
@@ -103,25 +143,63 @@ class SmallTable:
 
     def count(self) -> int:
         """How many rows there are, from the log alone."""
-        return sum(_row_counts(DeltaTable(self.uri))) if exists(self.uri) else 0
-
-    def version(self) -> int:
-        """The newest version, whoever wrote it; makes the table on first use."""
         try:
-            table = self._opened_for_write()
-            table.update_incremental()
-            return int(table.version())
+            return sum(_row_counts(self._opened_for_read()))
+        except TableNotFoundError:
+            return 0
         except (DeltaError, OSError) as error:
             raise StoreError("read the log of", self.uri, error) from error
 
+    def version(self) -> int:
+        """The newest version, whoever wrote it; makes the table on first use."""
+        newest = newest_version(self.uri)
+        if newest is not None:
+            return newest
+        try:
+            return int(self._opened_for_write().version())
+        except (DeltaError, OSError) as error:
+            raise StoreError("read the log of", self.uri, error) from error
+
+    def forget(self, where: str) -> None:
+        """Removes rows; nothing happens if there is no table.
+
+        An append by somebody else who has had the table open since before is refused.
+        """
+        try:
+            DeltaTable(self.uri).delete(where)
+        except TableNotFoundError:
+            return
+        except (DeltaError, OSError) as error:
+            raise StoreError("remove rows of", self.uri, error) from error
+        self._table = None
+
+    def _opened_for_read(self) -> DeltaTable:
+        """The table as it is now: what is new since it was opened is read, and not all of its log.
+
+        Raises TableNotFoundError if there is none.
+        """
+        table = self._kept()
+        if table is None:
+            table = DeltaTable(self.uri)
+        else:
+            table.update_incremental()
+        return self._keep(table)
+
     def _opened_for_write(self) -> DeltaTable:
+        table = self._kept()
+        if table is None:
+            create(self.uri, self.schema, _UPKEEP)
+            table = DeltaTable(self.uri)
+        return self._keep(table)
+
+    def _kept(self) -> DeltaTable | None:
         # Of an older state the log that leads to the newest one may have been cleaned away.
         is_old = time.monotonic() - self._used_at > _REOPEN_AFTER_S
-        if self._table is None or is_old:
-            create(self.uri, self.schema, _UPKEEP)
-            self._table = DeltaTable(self.uri)
-        self._used_at = time.monotonic()
-        return self._table
+        return None if is_old else self._table
+
+    def _keep(self, table: DeltaTable) -> DeltaTable:
+        self._table, self._used_at = table, time.monotonic()
+        return table
 
     def _fold_small_files(self) -> None:
         self._appends += 1
@@ -142,6 +220,8 @@ def rows_and_nulls(uri: str, column: str, what: str) -> tuple[int, int]:
         actions = pa.table(DeltaTable(uri).get_add_actions(flatten=True))
     except TableNotFoundError:
         raise TableMissingError(what, uri) from None
+    except (DeltaError, OSError, pa.ArrowException) as error:
+        raise StoreError("read the log of", uri, error) from error
     nulls = actions.column(f"null_count.{column}").to_pylist() if actions.num_rows else []
     return sum(actions.column("num_records").to_pylist()), sum(nulls)
 

@@ -46,16 +46,3 @@ def fold(uri: str, target_bytes: int) -> None:
         table.vacuum(_READERS_MAY_NEED_FOR_HOURS, dry_run=False)
     except (DeltaError, OSError) as error:
         raise StoreError("fold the files of", uri, error) from error
-
-
-def forget(uri: str, where: str) -> None:
-    """Removes rows; nothing happens if there is no table.
-
-    An append by somebody who has had the table open since before is refused.
-    """
-    if not exists(uri):
-        return
-    try:
-        DeltaTable(uri).delete(where)
-    except (DeltaError, OSError) as error:
-        raise StoreError("remove rows of", uri, error) from error

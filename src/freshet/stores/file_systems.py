@@ -23,7 +23,10 @@ COMPRESSIONS: Final = {
 def exists_folder(uri: str) -> bool:
     """Whether a folder is there."""
     place = resolve(uri)
-    return bool(place.system.get_file_info(place.path).type == pafs.FileType.Directory)
+    try:
+        return bool(place.system.get_file_info(place.path).type == pafs.FileType.Directory)
+    except OSError as error:
+        raise StoreError("look at", uri, error) from error
 
 
 def open_file(uri: str) -> BinaryIO:
@@ -49,7 +52,10 @@ def read_text(uri: str) -> str:
 def list_names(uri: str) -> list[str]:
     """Names of the files right in a folder; none if there is no folder."""
     place = resolve(uri)
-    infos = place.system.get_file_info(pafs.FileSelector(place.path, allow_not_found=True))
+    try:
+        infos = place.system.get_file_info(pafs.FileSelector(place.path, allow_not_found=True))
+    except OSError as error:
+        raise StoreError("list", uri, error) from error
     return [info.base_name for info in infos if info.type == pafs.FileType.File]
 
 

@@ -2,6 +2,7 @@
 
 from uuid import uuid4
 
+from freshet.errors import StoreError
 from freshet.stores import copies, file_systems
 from freshet.stores.remote_systems import is_local
 
@@ -23,3 +24,5 @@ def read(uri: str) -> bytes | None:
         return copies.read(uri)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StoreError("read", uri, error) from error
