@@ -72,9 +72,9 @@ def cli_reference() -> str:
     parts = [
         "# Command line",
         WRITTEN,
-        "Exit code 0 only if it holds: 1 is an error or a `verify` that found a difference, 2 is "
-        "wrong settings or wrong usage. `--json` is for scripts; what is printed for people may "
-        "change.",
+        "Exit code 0 only if it holds: 1 is an error, a `verify` that found a difference or a "
+        "`status --check` that found a target missed, 2 is wrong settings or wrong usage. "
+        "`--json` is for scripts; what is printed for people may change.",
     ]
     group: Any = typer.main.get_command(app)
     for name, command in _commands_of(group):

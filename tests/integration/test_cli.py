@@ -77,7 +77,7 @@ def test_the_way_of_a_new_user(freshet: Freshet, spark: SparkSession) -> None:
     assert "1 batch, 1 events indexed" in ran.stdout
     status = json.loads(freshet("status", "--json").stdout)
     names = "pipeline files bronze schema index probe optimizer last_batch rebuild short_trigger"
-    assert list(status) == [*names.split(), "sinks"]
+    assert list(status) == [*names.split(), "sinks", "freshness"]
     assert status["index"]["keys"] == 1
     assert status["last_batch"]["rows_embedded"] == 1
     assert "1 records in 1 rows" in re.sub(r"\s+", " ", freshet("status").stdout)

@@ -21,6 +21,7 @@ from freshet.monitor import (
     ProbeStatus,
     plot,
 )
+from freshet.monitor.ways import Way
 from freshet.optimizer import Done, Kind, Records
 from freshet.optimizer.health import Health, HealthRecords
 from freshet.optimizer.records import DONE, FAILED, LOST
@@ -277,6 +278,15 @@ BATCH: Mapping[str, Any] = {
     "error": None,
 }
 
+WAY = Way(
+    seq=0,
+    bytes=10,
+    landed_at=ago(hours=2),
+    discovered_at=ago(hours=1.9),
+    bronze_at=ago(hours=1.8),
+    searchable_at=ago(hours=1.7),
+)
+
 
 @pytest.mark.parametrize(
     "told",
@@ -291,13 +301,14 @@ BATCH: Mapping[str, Any] = {
         History(ago(days=1), NOW, looks=[asdict(health(ago(hours=1)))]),
         History(ago(days=1), NOW, actions=[asdict(done(ago(hours=1), status=LOST))]),
         History(ago(days=1), NOW, batches=[BATCH]),
+        History(ago(days=1), NOW, batches=[BATCH]).with_ways([WAY], target_s=60.0),
     ],
-    ids=["everything", "one look", "one action", "one batch"],
+    ids=["everything", "one look", "one action", "one batch", "one change file"],
 )
 def test_whatever_is_on_record_can_be_drawn(told: History) -> None:
     picture = plot.png(told)
     assert picture.startswith(b"\x89PNG\r\n")
-    assert size_of(picture) == (1_000, 1_500, 4)
+    assert size_of(picture) == (1_300, 1_500, 4)
 
 
 def test_nothing_to_draw_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
@@ -308,7 +319,7 @@ def test_nothing_to_draw_is_an_error_that_says_what_to_do(tmp_path: Path) -> Non
     HealthRecords(home.health, "docs").add(health(ago(hours=8)))
     with pytest.raises(PlotError, match="since 2026-01-31 06:00 UTC"):
         monitoring.picture(6 * 3_600)
-    assert size_of(monitoring.picture(1e30)) == (1_000, 1_500, 4)
+    assert size_of(monitoring.picture(1e30)) == (1_300, 1_500, 4)
 
 
 # --- old rows ------------------------------------------------------------------------------------

@@ -63,6 +63,13 @@ def test_addresses_of_object_stores_stay_as_they_are() -> None:
     assert not settings.home.is_local
 
 
+@pytest.mark.parametrize("home", ["abfss://box@account.dfs.core.windows.net/h", "s3a://bucket/h"])
+def test_a_home_where_tables_cannot_be_kept_yet_is_refused_by_name(home: str) -> None:
+    with pytest.raises(SettingsError, match=f"not on {home.partition(':')[0]}:// yet"):
+        from_values(with_("pipeline", home=home))
+    assert from_values(with_("landing", path=home)).landing.path == home
+
+
 def test_the_environment_beats_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESHET_PIPELINE__TRIGGER", "5 seconds")
     monkeypatch.setenv("FRESHET_CHANGES__KEY", '["a", "b"]')

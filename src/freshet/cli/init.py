@@ -16,7 +16,7 @@ TEMPLATE = """\
 
 [pipeline]
 name = "articles"               # also the name of the index table
-home = "./articles"             # all tables lie here; relative to this file
+home = "./articles"             # all tables lie here: a folder beside this file, or s3://â€¦
 # trigger = "10 seconds"        # how often a continuous run looks for new files
 # max_rows_per_batch = 8000     # most events in one index batch
 
@@ -58,6 +58,9 @@ provider = "minilm"             # all-MiniLM-L6-v2 on the CPU; local, openai, â€
 [search]
 # k = 10
 # mode = "vector"               # or text (words, BM25), or hybrid (both)
+
+[slo]
+# landed_to_searchable = "1 minute"  # judged by `freshet status --check`: docs/freshness.md
 
 [checkpoint]
 # backup_keep = 7               # with backup_interval, such as "1 hour": backups while it runs

@@ -35,9 +35,9 @@ def optimize(
 
     Safe beside a run, which goes on as if it were not there.
     """
-    from freshet.pipeline import Pipeline  # noqa: PLC0415 - Spark and Lance load slowly
+    from freshet.pipeline.optimizing import Optimizing  # noqa: PLC0415 - Lance loads slowly
 
-    optimizing = Pipeline(settings_of(config)).optimizing
+    optimizing = Optimizing(settings_of(config))
     if dry_run:
         _show_plan(optimizing.optimizer().plan(), as_json=json)
         return

@@ -21,6 +21,11 @@ def error(problem: Exception) -> None:
     _errors.print(f"[bold red]error:[/] {escape(str(problem))}", soft_wrap=True)
 
 
+def complain(text: str) -> None:
+    """A line about something that does not hold, on standard error."""
+    _errors.print(f"[bold yellow]{escape(text)}[/]", soft_wrap=True)
+
+
 def say(text: str) -> None:
     """A line for people."""
     console.print(text, soft_wrap=True)

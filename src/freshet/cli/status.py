@@ -1,4 +1,4 @@
-"""`freshet status`: where the pipeline stands, and how the index fared."""
+"""`freshet status`: where the pipeline stands, how the index fared, and how fresh it is."""
 
 from datetime import datetime
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshet.cli import output
+from freshet.cli import freshness, output
 from freshet.cli.options import DEFAULT_CONFIG, ConfigOption, JsonOption, settings_of
 from freshet.errors import SettingsError
 from freshet.units import seconds_of
@@ -21,12 +21,15 @@ PlotOption = Annotated[
         "--plot",
         metavar="FILE",
         dir_okay=False,
-        help="Draw how index, optimizer and batches fared into a PNG, too.",
+        help="Draw how index, optimizer, batches and freshness fared into a PNG, too.",
     ),
 ]
 SinceOption = Annotated[
     str,
     typer.Option("--since", metavar="TIME", help="How far back the picture goes; 30 days at most."),
+]
+CheckOption = Annotated[
+    bool, typer.Option("--check", help="Exit code 1 if a target of the section slo is missed.")
 ]
 
 
@@ -39,9 +42,10 @@ def status(
     config: ConfigOption = DEFAULT_CONFIG,
     plot: PlotOption = None,
     since: SinceOption = "1 day",
+    check: CheckOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Show files, events, the index, the optimizer and the last batch."""
+    """Show files, events, the index, the optimizer, the last batch and how fresh the index is."""
     from freshet.pipeline import Pipeline  # noqa: PLC0415 - Spark and Lance load slowly
 
     pipeline = Pipeline(settings_of(config))
@@ -49,10 +53,13 @@ def status(
     found = pipeline.status()
     if json:
         output.as_json(found.as_dict() | ({} if picture is None else {"plot": picture}))
-        return
-    output.facts(_facts(found))
-    if picture is not None:
-        output.say(f"picture: {output.clipped(picture, 1_000)}")
+    else:
+        output.facts(_facts(found))
+        freshness.show(found.freshness)
+        if picture is not None:
+            output.say(f"picture: {output.clipped(picture, 1_000)}")
+    if check and not freshness.check(found.freshness):
+        raise typer.Exit(1)
 
 
 def _draw(pipeline: "Pipeline", file: Path, since: str) -> str:
@@ -82,6 +89,7 @@ def _facts(found: "Status") -> dict[str, str]:
         | ({} if found.probe is None else {"search": _probe(found.probe)})
         | _optimizer(found.optimizer)
         | {"last batch": _last_batch(found.last_batch)}
+        | freshness.facts(found.freshness)
         | {f"sink {one.name}": _sink(one) for one in found.sinks}
         | ({"held back": _held(found.index.held)} if found.index.held else {})
         | ({"refused": _refused(found.index.refused)} if found.index.refused else {})

@@ -5,10 +5,10 @@ are appended before any offset names their numbers, so a crash leaves a file unn
 The history tells which numbers a committed batch has read, and which files were then moved away.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Self
 
 from freshet import schemas
 from freshet.stores import delta_facts, delta_tables
@@ -22,6 +22,9 @@ Identity = Callable[[str, int, datetime | None], str]
 READ: Final = schemas.FILE_READ
 ARCHIVED: Final = "archived"
 DELETED: Final = "deleted"
+
+ARRIVING: Final = ("listing", "event")
+"""`how` a file that is news was found."""
 
 _ASKED_AT_ONCE: Final = 500
 
@@ -105,6 +108,22 @@ class FilesTable:
             size += sum(value or 0 for value in batch.column("size").to_pylist())
         return Waiting(files, size)
 
+    def began_at(self) -> datetime | None:
+        """When the first file was discovered; None if none ever was."""
+        return delta_facts.earliest(self._table.uri, "discovered_at")
+
+    def waiting(self, start: int, after: datetime | None) -> "Oldest":
+        """Files from a number on that landed after a moment, and when the oldest of them did.
+
+        Retries do not count, nor what is not to be read.
+        """
+        where = f"seq >= {start} AND {is_among('how', ARRIVING)}"
+        files, oldest = 0, None
+        for batch in self._table.scan(["modified_at"], where):
+            landed = Oldest.of(batch.column("modified_at").to_pylist(), after)
+            files, oldest = files + landed.files, _earlier(oldest, landed.landed_at)
+        return Oldest(files, oldest)
+
     def existing(self) -> int:
         """The first number after the files that were there before and are not to be read."""
         rows = self._table.read(["seq"], "how = 'existing'")
@@ -115,6 +134,24 @@ class FilesTable:
         rows = self._table.read(where="retry_of IS NOT NULL")
         found = sorted((KnownFile(**row) for row in rows), key=lambda file: file.seq)
         return {file.arrival: file for file in found}
+
+
+@dataclass(frozen=True)
+class Oldest:
+    """Some files, and when the oldest of them landed."""
+
+    files: int = 0
+    landed_at: datetime | None = None
+
+    @classmethod
+    def of(cls, landed: Iterable[datetime | None], after: datetime | None) -> Self:
+        """Of those that landed after a moment; none did, if that is still to come."""
+        late = [at for at in landed if at is not None and after is not None and at > after]
+        return cls(len(late), min(late, default=None))
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min((at for at in (one, other) if at is not None), default=None)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from freshet.landing.files import (
     FilesHistory,
     FilesTable,
     KnownFile,
+    Oldest,
     Retries,
     Step,
 )
@@ -58,6 +59,8 @@ class Backlog:
     seen: int
     waiting: int
     waiting_bytes: int
+    undiscovered: Oldest
+    """Those of them that landed after the first discovery and have no number yet."""
 
 
 def backlog(options: LandingOptions, read_up_to: int) -> Backlog:
@@ -69,6 +72,7 @@ def backlog(options: LandingOptions, read_up_to: int) -> Backlog:
         seen=table.count(),
         waiting=unread.files + len(new),
         waiting_bytes=unread.bytes + sum(file.size for file in new),
+        undiscovered=Oldest.of((file.modified_at for file in new), table.began_at()),
     )
 
 

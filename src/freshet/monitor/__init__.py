@@ -1,5 +1,6 @@
 """Monitor: where a pipeline stands, read from its tables."""
 
+from freshet.monitor.freshness import Freshness
 from freshet.monitor.history import History
 from freshet.monitor.optimizer import ActionStatus, ActionTimes, OptimizerStatus, ProbeStatus
 from freshet.monitor.status import (
@@ -18,6 +19,7 @@ __all__ = [
     "ActionTimes",
     "BronzeStatus",
     "FilesStatus",
+    "Freshness",
     "History",
     "IndexStatus",
     "OptimizerStatus",

@@ -1,26 +1,30 @@
-"""How an index fared over time, as a picture."""
+"""How an index fared over time and how fresh it was, as a picture."""
 
 from collections.abc import Callable, Sequence
 from io import BytesIO
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from freshet.errors import PlotError
 from freshet.monitor.history import History, Row
+from freshet.monitor.ways import STEPS, Stage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_INCHES: Final = (15, 10)
+_INCHES: Final = (15, 13)
 _BLUE: Final = "#1f77b4"
 _ORANGE: Final = "#ff7f0e"
 _GREEN: Final = "#2ca02c"
 _MEGABYTE: Final = 1e6
+_PARTS: Final = 96
+"""Medians are drawn of so many parts of the time."""
 _MANY: Final = 200
 """A line of so many points shows itself; fewer are marked, or a single one could not be seen."""
 
 
 def png(history: History) -> bytes:
-    """The picture, in six panels over one time; `PlotError` if nothing is on record."""
+    """The picture, in eight panels over one time; `PlotError` if nothing is on record."""
     if history.is_empty:
         raise PlotError(
             f"there is nothing to draw since {history.since:%Y-%m-%d %H:%M} UTC: neither a batch "
@@ -33,7 +37,7 @@ def png(history: History) -> bytes:
     drawn = BytesIO()
     with rc_context({"date.converter": "concise", "timezone": "UTC"}):
         figure = Figure(figsize=_INCHES, layout="constrained")
-        for axes, draw in zip(figure.subplots(3, 2).flat, _PANELS, strict=True):
+        for axes, draw in zip(figure.subplots(4, 2).flat, _PANELS, strict=True):
             draw(axes, history)
             axes.set_xlim(history.since, history.until)
             if not axes.has_data():
@@ -96,6 +100,37 @@ def _draw_batches(axes: "Axes", history: History) -> None:
     _legend(axes)
 
 
+def _draw_freshness(axes: "Axes", history: History) -> None:
+    axes.set(title="Change files: from landing until they can be searched", ylabel="seconds")
+    if history.ways:
+        axes.plot(*_points(history.ways, "at", Stage.LANDED_TO_SEARCHABLE), ".", color=_BLUE)
+    if history.ways and history.target_s is not None:
+        axes.axhline(history.target_s, color=_ORANGE, linestyle="--", label="target")
+    axes.set_ylim(bottom=0)
+    _legend(axes)
+
+
+def _draw_stages(axes: "Axes", history: History) -> None:
+    axes.set(title="Where that time goes (medians)", ylabel="seconds")
+    for number, stage in enumerate(STEPS):
+        rows = _medians(history, stage)
+        _line(axes, rows, "at", stage, color=f"C{number}", label=stage.way)
+    axes.set_ylim(bottom=0)
+    _legend(axes)
+
+
+def _medians(history: History, stage: Stage) -> list[Row]:
+    """One point for each part of the time that has ways, drawn at its middle."""
+    part = (history.until - history.since) / _PARTS
+    found: dict[int, list[float]] = {}
+    for way in history.ways:
+        found.setdefault((way["at"] - history.since) // part, []).append(way[stage])
+    return [
+        {"at": history.since + (number + 0.5) * part, stage: median(seconds)}
+        for number, seconds in sorted(found.items())
+    ]
+
+
 _PANELS: Final[tuple[Callable[["Axes", History], None], ...]] = (
     _draw_fragments,
     _draw_unindexed,
@@ -103,6 +138,8 @@ _PANELS: Final[tuple[Callable[["Axes", History], None], ...]] = (
     _draw_room,
     _draw_actions,
     _draw_batches,
+    _draw_freshness,
+    _draw_stages,
 )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from freshet import schemas
 from freshet.errors import TableMissingError
+from freshet.monitor.freshness import Freshness
 from freshet.monitor.optimizer import OptimizerStatus, ProbeStatus
 from freshet.monitor.trigger import ShortTrigger
 from freshet.stores.lance_shape import shape_of
@@ -128,6 +129,7 @@ class Status:
     short_trigger: ShortTrigger | None = None
     """Set if the last batches took too long for the trigger."""
     sinks: tuple[SinkStatus, ...] = ()
+    freshness: Freshness | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The form that `--json` prints."""

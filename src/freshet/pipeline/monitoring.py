@@ -12,6 +12,7 @@ from freshet.monitor.history import Row
 from freshet.monitor.optimizer import LATELY
 from freshet.optimizer import Records
 from freshet.optimizer.health import HealthRecords
+from freshet.pipeline.freshness import Timing
 from freshet.pipeline.optimizing import KEPT_FOR
 from freshet.sink import Ledger
 
@@ -24,6 +25,8 @@ class Monitoring:
 
     home: Home
     clock: Callable[[], datetime] = utc_now
+    timing: Timing | None = None
+    """Times change files; None: they are not drawn."""
 
     def newest(self) -> History:
         """The last day of index and optimizer; of which the day has nothing, the last week."""
@@ -41,13 +44,16 @@ class Monitoring:
         Of 30 days at most.
         """
         now, within = self.clock(), timedelta(seconds=min(seconds, KEPT_FOR.total_seconds()))
-        batches = [
-            row
-            for row in Ledger(self.home.ledger).rows(self.home.name, INDEX)
-            if row["finished_at"] >= now - within
-        ]
-        looks, actions = self._looks(now, within), self._actions(now, within)
-        return plot.png(History(now - within, now, looks, actions, batches))
+        found = History(
+            since=now - within,
+            until=now,
+            looks=self._looks(now, within),
+            actions=self._actions(now, within),
+            batches=Ledger(self.home.ledger).rows(self.home.name, INDEX, now - within),
+        )
+        if self.timing is not None:
+            found = found.with_ways(self.timing.look(within).live, self.timing.target_s)
+        return plot.png(found)
 
     def _looks(self, now: datetime, within: timedelta) -> list[Row]:
         return [

@@ -1,7 +1,6 @@
 """One pipeline, from change files to a fresh index: running it, and looking at it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -12,14 +11,15 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from freshet import bronze, evolution, monitor
+from freshet import bronze, monitor
 from freshet.clock import utc_now
 from freshet.errors import IndexRebuiltError
 from freshet.landing import FileReport
 from freshet.layout import INDEX
-from freshet.pipeline import beside, old_versions, queries
+from freshet.pipeline import beside, old_versions, queries, slo_watch
 from freshet.pipeline.audit import Audit
 from freshet.pipeline.calibrating import Calibrating
+from freshet.pipeline.freshness import Timing
 from freshet.pipeline.index import Index
 from freshet.pipeline.ingest import Ingest
 from freshet.pipeline.monitoring import Monitoring
@@ -32,7 +32,9 @@ from freshet.pipeline.recovering import Recovery
 from freshet.pipeline.refused import Refused, refused
 from freshet.pipeline.resuming import Course, Resuming
 from freshet.pipeline.sinks import Sinks
+from freshet.pipeline.standing import Standing
 from freshet.pipeline.trigger_watch import TriggerWatch
+from freshet.pipeline.triggers import Trigger, index_trigger, ingest_trigger
 from freshet.pipeline.verifying import Auditing, OnProgress
 from freshet.profiling import Profile
 from freshet.search import AsOf, Hit, Searcher
@@ -40,6 +42,7 @@ from freshet.settings import Settings
 from freshet.sink import BatchReport, Ledger, Probe
 from freshet.sink.steps import no_probe
 from freshet.spark import start_session
+from freshet.stores.s3_access import is_on_s3, let_in
 from freshet.verify import Verdict
 
 
@@ -57,11 +60,14 @@ class Pipeline:
     ) -> None:
         self.settings = settings
         self.home = settings.home
+        let_in(settings.table_places)
         self.recovery = Recovery(settings)
         """Backups of the pipeline's state, and what is made anew of it."""
         self.optimizing = Optimizing(settings)
         """What keeps the index fast."""
-        self.monitoring = Monitoring(self.home)
+        self.timing = Timing(settings)
+        """How fresh the index is kept."""
+        self.monitoring = Monitoring(self.home, timing=self.timing)
         """How the index fares over time."""
         self._given_spark = spark
         self._probe = probe
@@ -103,10 +109,15 @@ class Pipeline:
             self._sinks.run_once(spark, on_tick, stop)
             self.optimizing.after_run()
         else:
-            started += [stage.start(spark, self._trigger) for stage in (self._ingest, self._index)]
+            started.append(self._ingest.start(spark, self._trigger))
+            started.append(self._index.start(spark, self._index_trigger))
             self._trigger_watch = TriggerWatch(lambda: self.settings.pipeline.trigger)
             tick = self.recovery.scheduled(on_tick)
-            with self.optimizing.beside(), self._sinks.beside(spark, self._trigger, tick) as look:
+            with (
+                self.optimizing.beside(),
+                slo_watch.watched(self.settings),
+                self._sinks.beside(spark, self._trigger, tick) as look,
+            ):
                 queries.watch(started, look, stop, resuming.look)
 
     def check(self) -> None:
@@ -123,6 +134,7 @@ class Pipeline:
             name=self.settings.pipeline.name,
             log_file=logs / "spark.log",
             has_kafka=any(sink.kind == "kafka" for sink in self.settings.sinks),
+            has_s3=any(is_on_s3(place) for place in self.settings.table_places),
         )
 
     def rebuild(
@@ -140,8 +152,12 @@ class Pipeline:
         return {"rebuild": beside.forget(self.home), "old": old}
 
     @property
-    def _trigger(self) -> dict[str, str]:
-        return {"processingTime": self.settings.pipeline.trigger}
+    def _trigger(self) -> Trigger:
+        return ingest_trigger(self.settings.pipeline.trigger)
+
+    @property
+    def _index_trigger(self) -> Trigger:
+        return index_trigger(self.settings.pipeline.trigger, is_local=self.home.is_local)
 
     def _note(self, report: BatchReport) -> None:
         if self._on_batch is not None:
@@ -155,7 +171,7 @@ class Pipeline:
             self.settings = self._reloaded()
         self._index = self._make_index(self.settings)
         self._index.check()
-        return self._index.start(self.spark(), self._trigger)
+        return self._index.start(self.spark(), self._index_trigger)
 
     def _reloaded(self) -> Settings:
         settings = None if self._reload is None else self._reload()
@@ -170,25 +186,10 @@ class Pipeline:
 
     def status(self) -> monitor.Status:
         """Where the pipeline stands; reads tables and checkpoints, and needs no Spark."""
-        files = self._ingest.backlog()
-        events = bronze.count(self.home.bronze)
-        # Most have no bad record at all, and the log alone tells that.
-        errors = sum(1 for _ in self.quarantined()) if events.errors else 0
-        chosen, batches = self.settings.pipeline, self.ledger()
-        history = self.monitoring.newest()
-        return monitor.Status(
-            pipeline=chosen.name,
-            files=monitor.FilesStatus(files.seen, files.waiting, files.waiting_bytes),
-            bronze=monitor.BronzeStatus(events.rows, errors, bronze.envelopes(self.home.bronze)),
-            schema=monitor.SchemaStatus(**asdict(evolution.summary(self.home.schema))),
-            index=monitor.IndexStatus.of(self.home.index, held=self._index.held()),
-            probe=monitor.ProbeStatus.of(history),
-            optimizer=monitor.OptimizerStatus.of(history),
-            last_batch=batches[-1] if batches else None,
-            rebuild=beside.status(self.home),
-            short_trigger=monitor.short_trigger(batches, chosen.trigger),
-            sinks=self._sinks.status(),
+        standing = Standing(
+            self.settings, self._ingest, self._index, self._sinks, self.monitoring, self.timing
         )
+        return standing.status()
 
     def files(self, states: Sequence[str] = ()) -> Iterator[FileReport]:
         """What became of the files, newest first; of all states unless some are named."""

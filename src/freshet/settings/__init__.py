@@ -23,6 +23,7 @@ from freshet.settings.sections import (
     SparkSettings,
 )
 from freshet.settings.sinks import SinkSettings
+from freshet.settings.slo import SloSettings
 
 __all__ = [
     "DEFAULT_DELETED_COLUMN",
@@ -43,6 +44,7 @@ __all__ = [
     "SearchSettings",
     "Settings",
     "SinkSettings",
+    "SloSettings",
     "SparkSettings",
     "from_values",
     "load",

@@ -31,6 +31,7 @@ from freshet.settings.sections import (
     SparkSettings,
 )
 from freshet.settings.sinks import SinkSettings
+from freshet.settings.slo import SloSettings
 
 DEFAULT_FILE = "freshet.toml"
 ENV_PREFIX = "FRESHET_"
@@ -59,6 +60,7 @@ class Settings(BaseSettings):
     index: IndexSettings = IndexSettings()
     optimizer: OptimizerSettings = OptimizerSettings()
     search: SearchSettings = SearchSettings()
+    slo: SloSettings = SloSettings()
     checkpoint: CheckpointSettings = CheckpointSettings()
     spark: SparkSettings = SparkSettings()
     sinks: tuple[SinkSettings, ...] = ()
@@ -87,6 +89,11 @@ class Settings(BaseSettings):
     def home(self) -> Home:
         """Where the tables of this pipeline lie."""
         return Home(self.pipeline.home, self.pipeline.name)
+
+    @property
+    def table_places(self) -> tuple[str, ...]:
+        """The home, and where else Spark writes tables and files."""
+        return (self.pipeline.home, *(sink.path for sink in self.sinks if sink.path))
 
 
 def load(path: str | Path = DEFAULT_FILE) -> Settings:

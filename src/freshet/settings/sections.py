@@ -19,17 +19,32 @@ class PipelineSettings(Section):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*$",
         description="Name of the pipeline and of its index table.",
     )
-    home: str = Field(description="Folder of all its tables; relative to the settings file.")
+    home: str = Field(
+        description="Folder of all its tables; relative to the settings file, or `s3://…`."
+    )
     trigger: str = Field(
         "10 seconds",
         pattern=r"^[1-9][0-9]* (millisecond|second|minute|hour)s?$",
-        description="How often a continuous run looks for new files and new events.",
+        description="How often a continuous run looks for new files. What they brought is indexed "
+        "as soon as it is in Bronze, which is looked at ten times as often, four times if it is "
+        "remote.",
     )
     max_rows_per_batch: int = Field(
         8_000,
         ge=8,
         description="Most events that one index batch takes, so that it ends in bounded time.",
     )
+
+    @field_validator("home")
+    @classmethod
+    def _is_where_tables_can_be(cls, home: str) -> str:
+        scheme, separator, _ = home.partition("://")
+        if separator and scheme != "s3":
+            raise ValueError(
+                f"tables are kept in a folder or on s3://, and not on {scheme}:// yet; files may "
+                "land there"
+            )
+        return home
 
 
 class ChangesSettings(Section):
@@ -115,7 +130,8 @@ class SearchSettings(Section):
         None,
         ge=1,
         description="Candidates that are kept on the way through the graphs of an `IVF_HNSW_SQ` "
-        "index; never fewer than the rows asked for. Unset: twice these, 200 at least.",
+        "index; never fewer than the rows asked for. Unset: a fifth of the square root of the rows "
+        "that are indexed, 64 and twice the rows asked for at least.",
     )
     refine: int = Field(
         0,
