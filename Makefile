@@ -1,7 +1,7 @@
 # Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak optimizer-soak sinks-soak bench bench-embedding bench-optimizer bench-sinks bench-torch torch clean
+.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak optimizer-soak sinks-soak bench bench-embedding bench-field bench-optimizer bench-sinks bench-torch torch clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15
@@ -51,6 +51,9 @@ bench: setup  ## the sink and the source against their rivals
 
 bench-embedding: setup  ## the embedding inside Spark against the model alone (20 minutes)
 	@$(BIN)/python benchmarks/embedding_stage.py
+
+bench-field: setup  ## E1-E4 of lance-spark #399 against its rivals, into docs/benchmarks.md (an hour)
+	@$(BIN)/freshet bench --write-docs
 
 OPTIMIZER_BENCHMARKS := optimizer_cost optimizer_stream optimizer_latency optimizer_memory
 bench-optimizer: setup  ## the optimizer beside a writer and searches, against LanceDB's own (80 minutes)

@@ -2,17 +2,16 @@
 
 Two tables grow in turn, batch by batch, with the same rows, without Spark. One is written by
 Freshet's own commit protocol in `append` mode: one commit that carries the stamp, and one row in
-the ledger. The other is written by the protocol of lance-spark's pull request #399, rebuilt here
-from its description: read the watermark, look through up to 100 versions for the batch, append with
-two properties, open the table again and set the watermark in a second commit. Both write one
-fragment a batch, look at the table through one shared cache, and land each batch exactly once; a
-replay of the last batch shows that at the end. The rows are few and small on purpose, so that what
-grows is what is seen.
+the ledger. The other is written by the protocol of lance-spark's pull request #399, rebuilt from
+its description (`rival_protocols`): read the watermark, look through up to 100 versions for the
+batch, append with two properties, open the table again and set the watermark in a second commit.
+Both write one fragment a batch, look at the table through one shared cache, and land each batch
+exactly once; a replay of the last batch shows that at the end. The rows are few and small on
+purpose, so that what grows is what is seen.
 """
 
 import argparse
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,27 +19,23 @@ from pathlib import Path
 import lance
 import numpy as np
 import pyarrow as pa
-from lance import LanceDataset, LanceOperation, Session, Transaction
 from lance.fragment import write_fragments
 
 from freshet.sink import Ledger, Step
 from freshet.sink.commit_protocol import CommitProtocol
+from freshet.sink.ledger import BatchReport
 from freshet.sink.prepared import Prepared
 from freshet.sink.stamps import Batch, Counts
 from freshet.sink.target import Mode, Target
 from freshet.sink.tombstones import Tombstones
 from freshet.stores.lance_tables import LanceTable
 from measuring import Stopwatch, machine, median, scratch_folder, show_progress
+from rival_protocols import ScanningCommits
 
 DIMENSION = 16
 SCHEMA = pa.schema([("id", pa.int64()), ("vector", pa.list_(pa.float32(), DIMENSION))])
 QUERY = "query"
 MOST_GROWTH = 3.0
-
-# As #399 has them.
-WATERMARK = f"spark.lance.streaming.lastEpoch.{QUERY}"
-LOOK_BACK = 100
-RETRIES = 10
 
 
 @dataclass
@@ -48,6 +43,7 @@ class Ours:
     """Freshet's sink in append mode, without Spark."""
 
     folder: Path
+    schema: pa.Schema = SCHEMA
     watch: Stopwatch = field(default_factory=Stopwatch)
 
     def __post_init__(self) -> None:
@@ -55,22 +51,26 @@ class Ours:
         self.uri = str(self.folder / "ours.lance")
         self.protocol = CommitProtocol(
             Target(self.uri, "bench", "rows", Mode.APPEND, None),
-            create_table=lambda: LanceTable.create(self.uri, SCHEMA),
+            create_table=lambda: LanceTable.create(self.uri, self.schema),
             ledger=Ledger(str(self.folder / "ledger")),
             tombstones=Tombstones(str(self.folder / "ours_tombstones.lance")),
             clock=lambda: datetime.now(UTC),
             probe=self.watch,
         )
 
-    def write(self, batch_id: int, rows: pa.Table) -> dict[str, float]:
-        """One batch; what it took, in ms."""
+    def land(self, batch_id: int, rows: pa.Table) -> BatchReport | None:
+        """One batch through all steps; None if it had landed before."""
 
         def prepare(table: LanceTable, at: datetime) -> Prepared:
             counts = Counts(rows_in=rows.num_rows, rows_upserted=rows.num_rows)
             return Prepared(table.write_files(rows.to_reader()), counts=counts)
 
+        return self.protocol.write(Batch("bench", "rows", QUERY, batch_id), prepare)
+
+    def write(self, batch_id: int, rows: pa.Table) -> dict[str, float]:
+        """One batch; what it took, in ms."""
         started = time.perf_counter()
-        report = self.protocol.write(Batch("bench", "rows", QUERY, batch_id), prepare)
+        report = self.land(batch_id, rows)
         whole = time.perf_counter() - started
         if report is None:
             return {}
@@ -86,65 +86,21 @@ class Theirs:
     """The protocol of lance-spark's pull request #399."""
 
     uri: str
-    session: Session = field(default_factory=Session)
 
     def __post_init__(self) -> None:
         """The table is there before the stream starts."""
         lance.write_dataset(SCHEMA.empty_table(), self.uri)
+        self.commits = ScanningCommits(self.uri, QUERY, has_watermark=True)
 
     def write(self, epoch: int, rows: pa.Table) -> dict[str, float]:
         """One batch; what it took, in ms, with the time of its commit: everything but the files."""
         started = time.perf_counter()
-        fragments = write_fragments(rows, self._opened())
-        committing = time.perf_counter()
-        latest = self._opened()
-        if epoch <= int(latest.config().get(WATERMARK, "-1")):
+        fragments = write_fragments(rows, self.commits.opened())
+        taken = self.commits.commit(epoch, fragments)
+        if not taken:
             return {}
-        scanning = time.perf_counter()
-        is_there = self._has_landed(epoch, latest.version)
-        scanned = time.perf_counter()
-        if not is_there:
-            self._append(epoch, latest, fragments)
-        appended = time.perf_counter()
-        self._set_watermark(epoch)
-        ended = time.perf_counter()
-        return {
-            "theirs_whole": (ended - started) * 1_000,
-            "theirs_commit": (ended - committing) * 1_000,
-            "theirs_scan": (scanned - scanning) * 1_000,
-            "theirs_append": (appended - scanned) * 1_000,
-            "theirs_watermark": (ended - appended) * 1_000,
-        }
-
-    def _opened(self, version: int | None = None) -> LanceDataset:
-        return lance.dataset(self.uri, version=version, session=self.session)
-
-    def _has_landed(self, epoch: int, newest: int) -> bool:
-        """Looks back for an append whose watermark was lost; opens every version on the way."""
-        wanted = _properties(epoch)
-        for version in range(newest, max(0, newest - LOOK_BACK), -1):
-            transaction = self._opened(version).read_transaction(version)
-            found = transaction.transaction_properties if transaction else None
-            if found and wanted.items() <= found.items():
-                return True
-        return False
-
-    def _append(
-        self, epoch: int, latest: LanceDataset, fragments: Sequence[lance.FragmentMetadata]
-    ) -> None:
-        append = Transaction(latest.version, LanceOperation.Append(list(fragments)))
-        append.transaction_properties = _properties(epoch)
-        LanceDataset.commit(latest, append)
-
-    def _set_watermark(self, epoch: int) -> None:
-        latest = self._opened()
-        values = LanceOperation.UpdateMap({WATERMARK: str(epoch)}, replace=False)
-        change = LanceOperation.UpdateConfig(config_updates=values)
-        LanceDataset.commit(latest, Transaction(latest.version, change), max_retries=RETRIES)
-
-
-def _properties(epoch: int) -> dict[str, str]:
-    return {"streaming.queryId": QUERY, "streaming.epochId": str(epoch)}
+        whole = (time.perf_counter() - started) * 1_000
+        return {"theirs_whole": whole} | {f"theirs_{part}": ms for part, ms in taken.items()}
 
 
 LINES = {

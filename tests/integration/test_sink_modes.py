@@ -282,6 +282,7 @@ def natively(spark: SparkSession, tmp_path: Path) -> Callable[..., None]:
             writer.option("path", str(tmp_path / "t.lance"))
             .option("checkpointLocation", str(tmp_path / "ck"))
             .options(**options)
+            .queryName("natively")
             .trigger(availableNow=True)
             .start()
         )

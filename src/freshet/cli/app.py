@@ -11,6 +11,7 @@ from typing import NoReturn
 import typer
 
 from freshet.cli import (
+    bench,
     calibrate,
     checkpoint,
     demo,
@@ -25,6 +26,7 @@ from freshet.cli import (
     run,
     schema,
     search,
+    sla,
     status,
     verify,
 )
@@ -43,12 +45,14 @@ COMMANDS = (
     demo,
     run,
     status,
+    sla,
     search,
     verify,
     rebuild,
     optimize,
     profile,
     calibrate,
+    bench,
     files,
     quarantine,
     checkpoint,

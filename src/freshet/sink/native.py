@@ -36,6 +36,8 @@ from freshet.stores.lance_tables import LanceTable
 
 NAME: Final = "lance"
 _OPTIONS: Final = ("path", "ledger", "pipeline", "sink", "checkpointlocation")
+_SPARKS_OWN: Final = ("queryname",)
+"""What `queryName` puts among a sink's options."""
 _UPDATE_HINT: Final = (
     'format("lance") appends or writes complete tables; for outputMode("update") use '
     "freshet.LanceSink: df.writeStream.foreachBatch(freshet.LanceSink(path, key=…, ledger=…, "
@@ -62,8 +64,9 @@ class _Place:
     @classmethod
     def of(cls, options: Mapping[str, str], mode: Mode) -> "_Place":
         given = {name.lower(): value for name, value in options.items()}
+        taken = {*_OPTIONS, *_SPARKS_OWN}
         unknown = [
-            name for name in given if name not in _OPTIONS and not name.endswith(f".{VECTOR_SIZE}")
+            name for name in given if name not in taken and not name.endswith(f".{VECTOR_SIZE}")
         ]
         if unknown:
             known = f"{', '.join(_OPTIONS)}, <column>.{VECTOR_SIZE}"
