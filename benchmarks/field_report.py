@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
@@ -21,11 +22,13 @@ from field_growth import growth_tables
 from field_plots import draw
 from field_rivals import CADENCE, RETENTION, RIVALS
 from field_samples import Sample
+from field_stores import DISK
 from measuring import machine
 from reporting import write_csv
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- freshet bench writes from here", "<!-- to here -->"
+BEGIN_S3 = "<!-- freshet bench --s3-delay-ms writes from here"
 RATES = "rates.csv"
 
 
@@ -41,6 +44,14 @@ class Facts:
     rows: int
     rate: int
     stopped: dict[str, str] = field(default_factory=dict)
+    store: str = DISK
+    requests: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Of each rival, by kind, over all its batches; empty where none are counted."""
+
+    @property
+    def is_on_s3(self) -> bool:
+        """Or else on a disk of the machine."""
+        return self.store != DISK
 
 
 @dataclass(frozen=True)
@@ -50,6 +61,7 @@ class Report:
     tables: tuple[Table, ...]
     files: tuple[Path, ...]
     text: str
+    is_on_s3: bool = False
 
 
 def machine_line() -> str:
@@ -89,29 +101,30 @@ def report(out: Path) -> Report:
         for name in ("E1", "E2", "E3", "E4")
         if (out / f"{name}.csv").exists()
     }
-    tables, parts = list[Table](), [_rivals()]
+    facts = {name: Facts(**json.loads((out / f"{name}.json").read_text())) for name in known}
+    is_on_s3 = any(one.is_on_s3 for one in facts.values())
+    tables, parts, pictures = list[Table](), [] if is_on_s3 else [_rivals()], list[Path]()
     for name, samples in known.items():
-        facts = Facts(**json.loads((out / f"{name}.json").read_text()))
-        made = _tables(name, samples, known.get("E1", []), facts, out)
-        draw(name, samples, _picture(out, name))
+        made = _tables(name, samples, known.get("E1", []), facts[name], out)
+        title = f"{name}, on S3" if is_on_s3 else name
+        picture = out / f"field-{'s3-' if is_on_s3 else ''}{name.lower()}.png"
+        draw(name, samples, picture)
         tables += made
-        parts += [f"## {name}", _how(facts), *(table.markdown() for table in made)]
-        parts.append(f"![{name}]({_picture(out, name).name})")
+        pictures.append(picture)
+        parts += [f"## {title}", _how(facts[name]), *(table.markdown() for table in made)]
+        parts.append(f"![{title}]({picture.name})")
     text = "\n\n".join(parts) + "\n"
     (out / "results.md").write_text(text)
-    files = (
-        out / "results.md",
-        *sorted(out.glob("E*.csv")),
-        *(_picture(out, name) for name in known),
-    )
-    return Report(tuple(tables), files, text)
+    files = (out / "results.md", *sorted(out.glob("E*.csv")), *pictures)
+    return Report(tuple(tables), files, text, is_on_s3)
 
 
 def _tables(
     name: str, samples: Sequence[Sample], without: Sequence[Sample], facts: Facts, out: Path
 ) -> list[Table]:
     if name == "E1":
-        return growth_tables(samples, facts.stopped)
+        grown = growth_tables(samples, facts.stopped)
+        return [*grown, *field_tables.request_tables(samples, facts.requests)]
     if name == "E2":
         return [field_tables.cadence_table(samples, without, facts.stopped)]
     if name == "E3":
@@ -130,14 +143,10 @@ def _parsed(row: dict[str, str]) -> dict[str, Any]:
     return {name: value if name in texts else float(value) for name, value in row.items()}
 
 
-def _picture(out: Path, experiment: str) -> Path:
-    return out / f"field-{experiment.lower()}.png"
-
-
 def _how(facts: Facts) -> str:
     return (
         f"Size `{facts.size}`, {facts.rows:,} rows a batch (E1, E2), begun {facts.started_at}, "
-        f"{facts.minutes:.1f} minutes. {facts.machine}."
+        f"{facts.minutes:.1f} minutes; {facts.store}. {facts.machine}."
     )
 
 
@@ -148,19 +157,20 @@ def _rivals() -> str:
     return "\n".join(lines) + f"\n\n{told}"
 
 
-def write_docs(out: Path, text: str) -> list[Path]:
-    """Puts the results on the page of the documentation, between its two marks."""
+def write_docs(made: Report) -> list[Path]:
+    """Puts the results on the page of the documentation, between the two marks that are theirs."""
     page = PAGE.read_text()
-    before, begin, rest = page.partition(BEGIN)
+    before, begin, rest = page.partition(BEGIN_S3 if made.is_on_s3 else BEGIN)
     mark, _, rest = rest.partition("\n")
     _, end, after = rest.partition(END)
     assert begin, f"{PAGE} has no mark to write at"
     assert end, f"{PAGE} has no mark to write to"
     plots = PAGE.parent / "plots"
     written = [PAGE]
-    for picture in sorted(out.glob("field-e*.png")):
+    for picture in (file for file in made.files if file.suffix == ".png"):
         (plots / picture.name).write_bytes(picture.read_bytes())
         written.append(plots / picture.name)
-    placed = text.replace("](field-", "](plots/field-").replace("\n## ", "\n### ")
-    PAGE.write_text(f"{before}{BEGIN}{mark}\n\n{placed}\n{END}{after}")
+    placed = re.sub("^## ", "### ", made.text, flags=re.MULTILINE)
+    placed = placed.replace("](field-", "](plots/field-")
+    PAGE.write_text(f"{before}{begin}{mark}\n\n{placed}\n{END}{after}")
     return written

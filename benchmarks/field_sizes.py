@@ -4,7 +4,7 @@ A figure that may take long has a limit in time instead of a promise: whoever is
 stopped, and the tables say after how many batches.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from field_rivals import (
     FRESHET,
@@ -19,6 +19,8 @@ from field_rivals import (
 )
 
 EXPERIMENTS = ("E1", "E2", "E3", "E4")
+ON_S3 = ("E1", "E4")
+"""Those that are run on an object store, too."""
 SHARES = {
     FRESHET: 1.0,
     OPTIMIZED: 1.0,
@@ -144,3 +146,15 @@ QUICK = Size(
     vector_triggers_s=(),
     limit_minutes=4.5,
 )
+S3 = replace(
+    FULL,
+    name="s3",
+    batches=200,
+    warm_up=3,
+    rounds=2,
+    window_s=60,
+    short_window_s=30,
+    trigger_rivals=(FRESHET, NATIVE, PULL_399, NAIVE, NOOP),
+    vector_triggers_s=(),
+)
+"""Where a batch takes a second and more."""

@@ -162,13 +162,16 @@ class Turn:
     """Told each sample as it comes; what it returns is kept."""
     samples: list[Sample] = field(default_factory=list)
     is_out_of_time: bool = False
+    looks_at_each: bool = True
+    """Counts fragments after every batch; else only in the end: on S3 a look is work, too."""
     _written: int = 0
     _last_batch: int = -1
     _over: Event = field(default_factory=Event)
 
     def run(self) -> list[Sample]:
         """One sample a batch; a batch that was begun is ended."""
-        self._looker = Looker(self.place.table if self.rival.has_table else None)
+        uri = self.place.table if self.rival.has_table else None
+        self._looker = Looker(uri if self.looks_at_each else None)
         listener = _Listener(self.sample, self._looker, self._note)
         self.spark.streams.addListener(listener)
         try:
@@ -177,6 +180,13 @@ class Turn:
                 self._wait_for_samples()
         finally:
             self.spark.streams.removeListener(listener)
+        return self.samples
+
+    def looked_at(self) -> list[Sample]:
+        """The samples, of which the last one tells at any rate what the table has become."""
+        if self.samples and self.rival.has_table and not self.looks_at_each:
+            look = Looker(self.place.table).look(0)
+            self.samples[-1] = replace(self.samples[-1], **vars(look))
         return self.samples
 
     def _stream(self) -> None:

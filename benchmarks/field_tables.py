@@ -1,11 +1,30 @@
 """E2, E3 and E4 as tables."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from field_cells import Table, count, fine, ms, times
 from field_figures import Held, Looks, Rate, Spread, looks_of
 from field_rivals import FRESHET, PULL_399
 from field_samples import REFERENCE, Sample, by_rival, counted, reference
+from field_stores import KINDS
+
+# --- E1 on S3 ------------------------------------------------------------------------------------
+
+
+def request_tables(
+    samples: Sequence[Sample], requests: Mapping[str, Mapping[str, int]]
+) -> list[Table]:
+    """What a batch asks of the store, by kind; none where that was not counted."""
+    batches = {name: len(own) for name, own in by_rival(samples).items()}
+    rows = [
+        (name, *(fine(asked.get(kind, 0) / batches[name]) for kind in KINDS),
+         fine(sum(asked.values()) / batches[name]))
+        for name, asked in requests.items()
+        if batches.get(name)
+    ]  # fmt: skip
+    title = "E1: requests of a batch, those of the query's start and end dealt out to all"
+    return [Table(title, ("rival", *KINDS, "all"), tuple(rows))] if rows else []
+
 
 # --- E2 ------------------------------------------------------------------------------------------
 

@@ -5,11 +5,9 @@ rate is looked for with batches of equal size at the real trigger: larger ones u
 longer than the trigger, and then between the two.
 """
 
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -17,6 +15,7 @@ from field_figures import Rate
 from field_rivals import DIMENSION, FRESHET, NOOP, RIVALS, Place
 from field_samples import Sample, label
 from field_sizes import Size
+from field_stores import Store
 from field_streams import Source, Turn
 from field_turns import Measured, Tell
 
@@ -39,7 +38,7 @@ def _interval(trigger_s: int) -> str:
 
 
 def triggers(
-    spark: SparkSession, folder: Path, size: Size, rivals: Sequence[str], tell: Tell
+    spark: SparkSession, store: Store, size: Size, rivals: Sequence[str], tell: Tell
 ) -> Measured:
     """E4."""
     measured = Measured()
@@ -48,19 +47,19 @@ def triggers(
         for name in rivals:
             window_s = size.window_of(name, trigger_s)
             tell(f"E4, {size.rate:,} rows/s every {_interval(trigger_s)}: {name}, {window_s:.0f} s")
-            place = Place(str(folder / f"{name}-{trigger_s}"))
+            place = f"{name}-{trigger_s}"
             sample = Sample("E4", label(run_of(trigger_s), name, 0), 0, 0, 0, 0)
             turn = Turn(
                 spark,
                 RIVALS[name],
-                place,
+                Place(store.place(place)),
                 source,
                 sample,
                 seconds=window_s,
                 trigger=_interval(trigger_s),
             )
             measured.samples += turn.run()
-            shutil.rmtree(place.root, ignore_errors=True)
+            store.clear(place)
     return measured
 
 
@@ -105,7 +104,7 @@ class Prober:
     """Runs a rival at a rate, with a table of its own that is gone afterwards."""
 
     spark: SparkSession
-    folder: Path
+    store: Store
     partitions: int | None
     tell: Tell
     rival: str = FRESHET
@@ -117,11 +116,11 @@ class Prober:
         rows = "vectors" if self.dimension else "rows"
         every = _interval(self.trigger_s)
         self.tell(f"E4, highest rate every {every}: {self.rival}, {rate:,.0f} {rows}/s")
-        place = Place(str(self.folder / "probe"), self.dimension)
+        place = f"probe-{self.rival}-{self.trigger_s}-{self.dimension}-{rate:.0f}"
         turn = Turn(
             self.spark,
             RIVALS[self.rival],
-            place,
+            Place(self.store.place(place), self.dimension),
             Source(round(rate * self.trigger_s), True, self.partitions, self.dimension),
             Sample("rate", "", 0, 0, 0, 0),
             batches=PROBE_BATCHES,
@@ -130,7 +129,7 @@ class Prober:
         try:
             taken = [sample.batch_duration_ms for sample in turn.run()]
         finally:
-            shutil.rmtree(place.root, ignore_errors=True)
+            self.store.clear(place)
         return float(max(taken[1:]))
 
 

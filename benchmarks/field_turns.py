@@ -6,11 +6,10 @@ again from its checkpoint, in another order; its first batches are in no figure.
 defaults after every K batches, while the stream goes on, and the next sample says so.
 """
 
-import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import lance
 import numpy as np
@@ -19,6 +18,7 @@ from pyspark.sql import SparkSession
 from field_rivals import RIVALS, Place, Rival
 from field_samples import Sample, label
 from field_sizes import Size
+from field_stores import Requests, Store
 from field_streams import Source, Turn
 from freshet.errors import FreshetError
 from freshet.stores.lance_tables import LanceTable
@@ -32,6 +32,8 @@ class Measured:
 
     samples: list[Sample] = field(default_factory=list)
     stopped: dict[str, str] = field(default_factory=dict)
+    requests: dict[str, Requests] = field(default_factory=dict)
+    """Of each rival, if the store counts them."""
 
 
 @dataclass
@@ -69,20 +71,20 @@ class Compacting:
 
 
 def warm_up(
-    spark: SparkSession, folder: Path, size: Size, rivals: Sequence[str], tell: Tell
+    spark: SparkSession, store: Store, size: Size, rivals: Sequence[str], tell: Tell
 ) -> None:
     """A stream runs for long: lets the JVM compile what it will run, on tables that go again."""
     for name in rivals:
         tell(f"warming up: {name}")
         sample = Sample("warm-up", label("warm-up", name), 0, 0, 0, 0)
         source = Source(size.rows, True, size.partitions)
-        place = Place(str(folder / name))
+        place = Place(store.place(name))
         Turn(spark, RIVALS[name], place, source, sample, batches=size.warm_up).run()
-    shutil.rmtree(folder, ignore_errors=True)
+    store.clear()
 
 
 def without_compaction(
-    spark: SparkSession, folder: Path, size: Size, rivals: Sequence[str], tell: Tell
+    spark: SparkSession, store: Store, size: Size, rivals: Sequence[str], tell: Tell
 ) -> Measured:
     """E1."""
     measured, source = Measured(), Source(size.rows, True, size.partitions)
@@ -95,20 +97,25 @@ def without_compaction(
             turn = Turn(
                 spark,
                 rival,
-                Place(str(folder / rival.name)),
+                Place(store.place(rival.name)),
                 source,
                 Sample("E1", label("no-optimize", rival.name, round_), 0, 0, 0, 0),
                 batches=batches,
                 seconds=size.seconds_of(rival.name, tuple(rivals)),
+                looks_at_each=store.server is None,
             )
-            measured.samples += turn.run()
+            before = store.asked()
+            turn.run()
+            told = measured.requests.setdefault(rival.name, Counter())
+            told.update(store.asked() - before)
+            measured.samples += turn.looked_at()
             if turn.is_out_of_time:
                 written = 1 + max((s.batch_id for s in turn.samples), default=-1)
                 measured.stopped[rival.name] = f"stopped after {written} batches: out of time"
         left = [rival for rival in left if rival.name not in measured.stopped]
     for name in rivals:
-        _check(RIVALS[name], Place(str(folder / name)), size.rows, measured.samples)
-        shutil.rmtree(folder / name, ignore_errors=True)
+        _check(RIVALS[name], Place(store.place(name)), size.rows, measured.samples)
+        store.clear(name)
     return measured
 
 
@@ -118,14 +125,14 @@ def _rotated(rivals: Sequence[Rival], by: int) -> list[Rival]:
 
 
 def with_compaction(
-    spark: SparkSession, folder: Path, size: Size, rivals: Sequence[str], tell: Tell
+    spark: SparkSession, store: Store, size: Size, rivals: Sequence[str], tell: Tell
 ) -> Measured:
     """E2."""
     measured, source = Measured(), Source(size.rows, True, size.partitions)
     for every in size.cadences:
         for name in rivals:
             tell(f"E2, compaction after every {every} batches: {name}")
-            place = Place(str(folder / f"{name}-{every}"))
+            place = Place(store.place(f"{name}-{every}"))
             compacting = Compacting(place.table, every)
             run = f"optimize-every-{every}"
             turn = Turn(
@@ -146,7 +153,7 @@ def with_compaction(
             if compacting.failures:
                 measured.stopped[f"{name}, {run}, compaction"] = f"{compacting.failures} failed"
             _check(RIVALS[name], place, size.rows, samples)
-            shutil.rmtree(place.root, ignore_errors=True)
+            store.clear(f"{name}-{every}")
     return measured
 
 

@@ -8,20 +8,40 @@ look at the index that finds its last record; looks come every 20 ms.
 A rate is held if the last third of the files is not found later than the first third. What is not
 held is told with the share of the changes that came through in the time.
 
+With `--s3-delay-ms` landing zone and home lie on an S3 server of this machine, which waits so long
+before every answer; looks come every 250 ms then, since each of them is a request.
+
     python benchmarks/freshness.py                                     # 10 minutes
+    python benchmarks/freshness.py --s3-delay-ms 30 --trigger 5 --models off
     python benchmarks/freshness.py --rates 1000 --models off --seconds 30
 """
 
 import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from live_pipeline import INSTANT, MINILM, READY_S, Feed, Watch, running, settings_text
+from freshet.stores.s3_access import let_in
+from live_pipeline import (
+    INSTANT,
+    MINILM,
+    READY_S,
+    Feed,
+    Land,
+    Watch,
+    into_folder,
+    running,
+    settings_text,
+)
 from measuring import machine, median, scratch_folder, show_progress
 from reporting import line, panels, save, write_csv
+from s3_server import s3_server
 
+BUCKET = "bench"
 MODELS = {"off": INSTANT, "on": MINILM}
 WARM_UP_FILES = 8
 HELD_WITHIN = 1.5
@@ -42,15 +62,56 @@ class Found:
     is_held: bool
 
 
-def measure(folder: Path, model: str, rate: int, seconds: float, trigger_s: float) -> Found:
+@dataclass(frozen=True)
+class Where:
+    """Where files land and tables lie, and the folder of settings and output."""
+
+    folder: Path
+    landing: str
+    home: str
+    land: Land
+    poll_s: float = 0.02
+    """Between two looks at the index."""
+
+
+@contextmanager
+def on_disk() -> Iterator[Where]:
+    """All of it in one folder."""
+    with scratch_folder() as folder:
+        land = into_folder(folder / "landing")
+        yield Where(folder, "./landing", str(folder / "home"), land)
+
+
+@contextmanager
+def on_s3(delay_ms: float) -> Iterator[Where]:
+    """Files and tables in a bucket."""
+    with scratch_folder() as folder, s3_server() as server:
+        os.environ.update(server.access)
+        server.make_bucket(BUCKET)
+        server.delay(delay_ms)
+
+        def land(name: str, text: str) -> None:
+            server.put(BUCKET, f"in/{name}", text.encode())
+
+        home = f"s3://{BUCKET}/home"
+        let_in([home])
+        yield Where(folder, f"s3://{BUCKET}/in", home, land, poll_s=0.25)
+
+
+def measure(where: Where, model: str, rate: int, seconds: float, trigger_s: float) -> Found:
     """One pipeline at one rate; the first files, which load everything, are left out."""
-    feed = Feed(folder / "landing", rate)
+    feed = Feed(where.land, rate)
     trigger = f"{round(trigger_s * 1_000)} milliseconds"
-    text = settings_text(MODELS[model], trigger, landing={"settle": "0 seconds"})
-    watch = Watch(str(folder / "home" / "index" / "docs.lance"))
-    with running(folder, text), watch.running():
+    text = settings_text(
+        MODELS[model],
+        trigger,
+        pipeline={"home": where.home},
+        landing={"path": where.landing, "settle": "0 seconds"},
+    )
+    watch = Watch(f"{where.home}/index/docs.lance", where.poll_s)
+    with running(where.folder, text), watch.running():
         feed.land(10)
-        assert watch.wait_for(0, READY_S), (folder / "output.log").read_text()[-4_000:]
+        assert watch.wait_for(0, READY_S), (where.folder / "output.log").read_text()[-4_000:]
         feed.land(rate)
         assert watch.wait_for(1, READY_S), "the first batch did not come through"
         with feed.running():
@@ -110,15 +171,19 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--seconds", type=float, default=60.0, help="of each rate")
     parser.add_argument("--trigger", type=float, default=1.0, help="seconds")
+    parser.add_argument("--s3-delay-ms", type=float, help="on S3, with such a delay")
     parser.add_argument("--out", type=Path, default=Path("build/bench/freshness"))
     options = parser.parse_args()
     print(machine())
+    if options.s3_delay_ms is not None:
+        print(f"on S3 of this machine, {options.s3_delay_ms:g} ms before every answer")
     found = []
     for model in options.models:
         for rate in options.rates:
             show_progress(f"model {model}, {rate:,} rows a second")
-            with scratch_folder() as folder:
-                one = measure(folder, model, rate, options.seconds, options.trigger)
+            there = on_disk() if options.s3_delay_ms is None else on_s3(options.s3_delay_ms)
+            with there as where:
+                one = measure(where, model, rate, options.seconds, options.trigger)
             found.append(one)
     show_progress("")
     show(found)

@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,8 @@ INSTANT = {
 MINILM = {"provider": "minilm"}
 READY_S = 180.0
 Values = Mapping[str, Any]
+Land = Callable[[str, str], None]
+"""Given a name and a text."""
 
 
 def settings_text(embedding: Values, trigger: str, **sections: Values) -> str:
@@ -57,11 +59,22 @@ def settings_text(embedding: Values, trigger: str, **sections: Values) -> str:
     return "\n".join([*lines, ""])
 
 
+def into_folder(folder: Path) -> Land:
+    """Lands files in a folder, whole from the moment they can be seen."""
+
+    def land(name: str, text: str) -> None:
+        hidden = folder / f".{name}"
+        hidden.write_text(text)
+        hidden.rename(folder / name)
+
+    return land
+
+
 @dataclass
 class Feed:
     """Lands files at a rate, in a thread, until it is stopped."""
 
-    folder: Path
+    into: Land
     rows_per_s: float
     keys: int = 50_000
     interval_s: float = 1.0
@@ -79,9 +92,7 @@ class Feed:
         number = len(self.landed_at)
         lines = [json.dumps(self._change(self._random.randrange(self.keys))) for _ in range(rows)]
         lines.append(json.dumps(self._record(MARK, f"{number}")))
-        hidden = self.folder / f".changes-{number:07d}.json"
-        hidden.write_text("\n".join(lines) + "\n")
-        hidden.rename(self.folder / f"changes-{number:07d}.json")
+        self.into(f"changes-{number:07d}.json", "\n".join(lines) + "\n")
         self.landed_at.append(time.time())
 
     def _change(self, key: int) -> Values:

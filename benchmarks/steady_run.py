@@ -29,6 +29,7 @@ from live_pipeline import (
     READY_S,
     Feed,
     Watch,
+    into_folder,
     memory_of,
     running,
     settings_text,
@@ -80,7 +81,7 @@ def sample_of(driver: Driver, watch: Watch, feed: Feed) -> Sample:
 
 def measure(folder: Path, options: argparse.Namespace) -> list[Sample]:
     """All samples of one run; raises if the index does not equal its source at the end."""
-    feed = Feed(folder / "landing", options.rate, keys=options.keys)
+    feed = Feed(into_folder(folder / "landing"), options.rate, keys=options.keys)
     watch = Watch(str(folder / "home" / "index" / "docs.lance"), poll_s=0.1)
     upkeep = {"retention": options.retention}
     text = settings_text(INSTANT, options.trigger, optimizer=upkeep, landing=LANDING)

@@ -15,7 +15,17 @@ from freshet.cli import bench
 from freshet.errors import SetupError
 
 ROOT = Path(__file__).parent.parent.parent
-NAMES = ("cells", "figures", "growth", "recovery", "report", "samples", "sizes", "tables")
+NAMES = (
+    "cells",
+    "figures",
+    "growth",
+    "recovery",
+    "report",
+    "samples",
+    "sizes",
+    "stores",
+    "tables",
+)
 
 
 @pytest.fixture(scope="module")
@@ -204,19 +214,75 @@ def test_tables_pictures_and_the_page_follow_from_the_files(
     (tmp_path / "docs" / "plots").mkdir(parents=True)
     page.write_text(f"before\n{report.BEGIN}: by hand -->\nold figures\n{report.END}\nafter\n")
     monkeypatch.setattr(report, "PAGE", page)
-    written = report.write_docs(out, made.text)
+    written = report.write_docs(made)
     assert "old figures" not in page.read_text()
     assert page.read_text().startswith(f"before\n{report.BEGIN}: by hand -->\n")
     assert page.read_text().endswith(f"{report.END}\nafter\n")
     assert "(plots/field-e1.png)" in page.read_text()
     assert all(path.exists() for path in written)
     assert len(written) == 5
-    report.write_docs(out, made.text)
+    report.write_docs(made)
     assert page.read_text().count("### E1") == 1
 
 
-def facts_of(field: Any, experiment: str) -> Any:
-    return field.report.Facts(experiment, "quick", "a machine", "now", 1.0, 5_000, 1_000)
+def facts_of(field: Any, experiment: str, **told: Any) -> Any:
+    return field.report.Facts(experiment, "quick", "a machine", "now", 1.0, 5_000, 1_000, **told)
+
+
+def test_a_run_on_s3_tells_its_requests_and_has_a_place_of_its_own_on_the_page(
+    field: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report, out = field.report, tmp_path / "out"
+    out.mkdir()
+    store = field.stores.Store("s3://b", server=object(), delay_ms=30.0)
+    asked = {"freshet": {"LIST": 40, "GET": 200, "PUT": 100}, "gone": {"GET": 1}}
+    facts = facts_of(field, "E1", store=store.told, requests=asked)
+    report.keep(out, facts, e1(field, "freshet", 40))
+    made = report.report(out)
+    assert "| freshet |  1.0 | 5.0 |  0.0 | 2.5 |  0.0 |    0.0 | 8.5 |" in made.text
+    assert "gone" not in made.text
+    assert "S3 on the same machine, 30 ms before every answer" in made.text
+    assert {path.name for path in made.files} == {"results.md", "E1.csv", "field-s3-e1.png"}
+
+    page = tmp_path / "docs" / "benchmarks.md"
+    (tmp_path / "docs" / "plots").mkdir(parents=True)
+    marks = (report.BEGIN, report.BEGIN_S3)
+    page.write_text("".join(f"{mark} -->\nold\n{report.END}\n" for mark in marks))
+    monkeypatch.setattr(report, "PAGE", page)
+    report.write_docs(made)
+    on_disk, _, on_s3 = page.read_text().partition(report.BEGIN_S3)
+    assert "old" in on_disk
+    assert "old" not in on_s3
+    assert "### E1, on S3" in on_s3
+    assert "(plots/field-s3-e1.png)" in on_s3
+
+
+def test_what_is_not_run_on_s3_is_refused_by_name(field: Any) -> None:
+    wish_of = import_module("field").Wish.of
+    assert wish_of(s3_delay_ms=30.0).experiments == ("E1", "E4")
+    assert wish_of(s3_delay_ms=0.0, is_quick=True).size.name == "quick"
+    with pytest.raises(ValueError, match="no experiment on S3 named E3: there are E1, E4"):
+        wish_of(s3_delay_ms=30.0, experiments=["E3"])
+
+
+def test_a_disk_is_cleared_and_a_server_is_asked_what_it_was_asked(
+    field: Any, tmp_path: Path
+) -> None:
+    stores = field.stores
+    with stores.store(tmp_path, None) as disk:
+        (tmp_path / "a" / "b").mkdir(parents=True)
+        assert disk.below("a").place("b") == str(tmp_path / "a" / "b")
+        assert not disk.asked()
+        disk.below("a").clear("b")
+        assert [path.name for path in (tmp_path / "a").iterdir()] == []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL"):
+            patch.setenv(name, "")  # put back afterwards
+        with stores.store(tmp_path, 0.0) as remote:
+            before = remote.asked()
+            remote.server.put(stores.BUCKET, "one", b"1")
+            remote.server.put(stores.BUCKET, "two", b"2")
+            assert remote.asked() - before == {"PUT": 2}
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -230,7 +296,9 @@ def test_the_command_names_the_rivals_experiments_and_folder_that_there_are(fiel
     ):
         told = option.__metadata__[0].help
         assert all(name in told for name in names)
-    assert entry.OUT == bench._DEFAULT_OUT
+    told = bench.OutOption.__metadata__[0].help
+    assert str(entry.OUT) in told
+    assert entry.OUT_S3.name in told
     assert set(field.sizes.SHARES) == set(entry.RIVALS)
     wish = entry.Wish.of(rivals=["#399"], batches=7)
     assert (wish.rivals, wish.size.batches, wish.experiments) == (
@@ -238,7 +306,7 @@ def test_the_command_names_the_rivals_experiments_and_folder_that_there_are(fiel
         7,
         ("E1", "E2", "E3", "E4"),
     )
-    with pytest.raises(ValueError, match="there is no rival kafka: there are freshet, "):
+    with pytest.raises(ValueError, match="there is no rival named kafka: there are freshet, "):
         entry.Wish.of(rivals=["kafka"])
 
 

@@ -14,7 +14,6 @@ from freshet.errors import SettingsError, SetupError
 
 _FOLDER = "benchmarks"
 _ENTRY = "field.py"
-_DEFAULT_OUT = Path("build/bench/field")
 
 QuickOption = Annotated[
     bool, typer.Option("--quick", help="Within 5 minutes instead of an hour, and less sure.")
@@ -44,8 +43,22 @@ PartitionsOption = Annotated[
         help="Tasks of a batch; some rivals write as many fragments. Unset: one a core.",
     ),
 ]
+S3Option = Annotated[
+    float | None,
+    typer.Option(
+        "--s3-delay-ms",
+        min=0,
+        help="Tables and checkpoints on an S3 server of this machine that waits so long before "
+        "every answer; E1 and E4 only. Unset: on its disk.",
+    ),
+]
 OutOption = Annotated[
-    Path, typer.Option("--out", metavar="FOLDER", help="Where CSV, Markdown and pictures go.")
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="FOLDER",
+        help="Where CSV, Markdown and pictures go. Unset: build/bench/field, or …/field-s3.",
+    ),
 ]
 NoRunOption = Annotated[
     bool,
@@ -69,7 +82,8 @@ def bench(
     batches: BatchesOption = None,
     rows: RowsOption = None,
     partitions: PartitionsOption = None,
-    out: OutOption = _DEFAULT_OUT,
+    s3_delay_ms: S3Option = None,
+    out: OutOption = None,
     no_run: NoRunOption = False,
     write_docs: DocsOption = False,
     json: JsonOption = False,
@@ -89,13 +103,14 @@ def bench(
             rows=rows,
             partitions=partitions,
             out=out,
+            s3_delay_ms=s3_delay_ms,
             is_run=not no_run,
         )
     except ValueError as error:
         raise SettingsError(str(error)) from None
     with output.working("starting") as status:
         found = field.run(wish, lambda text: None if status is None else status.update(text))
-    docs = field.field_report.write_docs(out, found.text) if write_docs else []
+    docs = field.field_report.write_docs(found) if write_docs else []
     files = [str(path) for path in (*found.files, *docs)]
     if json:
         output.as_json({"tables": [_plain(table) for table in found.tables], "files": files})
