@@ -240,6 +240,7 @@ def test_the_commented_defaults_of_init_are_the_defaults(tmp_path: Path) -> None
     file.write_text(opened)
     assert opened != TEMPLATE
     full = load(file).model_dump()
-    for section, key in (("changes", "version"), ("gold", "chunk_tokens")):
+    examples = (("changes", "version"), ("gold", "chunk_tokens"), ("slo", "landed_to_searchable"))
+    for section, key in examples:
         full[section][key] = None
     assert full == plain.model_dump()

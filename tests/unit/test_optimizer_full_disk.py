@@ -75,8 +75,8 @@ def run_until_full(
     add = optimizer.records.add
 
     def add_if_there_is_room(done: Done) -> None:
-        if free and disk.is_full:
-            disk.leave(free)  # an action leaves nothing of it
+        if disk.is_full:
+            disk.leave(free)  # the failed action gave room back
         add(done)
 
     with pytest.MonkeyPatch.context() as patched:
