@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from freshet.errors import SetupError
 from freshet.settings import SparkSettings
-from freshet.stores import delta_jars
+from freshet.stores import delta_jars, local_files
 from freshet.stores.s3_access import S3Access
 from freshet.stores.s3_jars import s3_jars
 
@@ -80,7 +80,9 @@ def configuration(
     }
     if settings.master.startswith("local"):
         own |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return {**own, **access, **settings.conf}
+    conf = {**own, **access, **settings.conf}
+    is_one_process = settings.master == "local" or settings.master.startswith("local[")
+    return local_files.added_to(conf) if is_one_process else conf
 
 
 def find_java() -> str:

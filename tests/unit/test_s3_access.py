@@ -1,8 +1,6 @@
 """How S3 is reached: what is told to whom, and what is never told."""
 
-import hashlib
 import os
-import zipfile
 
 import pytest
 
@@ -46,18 +44,6 @@ def test_only_an_endpoint_that_says_http_is_asked_without_encryption(
     assert "AWS_ALLOW_HTTP" not in os.environ
     s3_access.let_in(["s3://bucket/home"])
     assert ("AWS_ALLOW_HTTP" in os.environ) is is_plain
-
-
-def test_the_jar_in_the_package_is_made_of_the_sources_beside_it() -> None:
-    sources = sorted(s3_jars.OWN_JAR.parent.glob("*.java"))
-    assert len(sources) == 2
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
-    with zipfile.ZipFile(s3_jars.OWN_JAR) as jar:
-        # A line of a manifest goes on after a line break and a blank.
-        manifest = jar.read("META-INF/MANIFEST.MF").decode().replace("\r\n ", "")
-        classes = {name for name in jar.namelist() if name.endswith(".class")}
-    assert f"Sources-SHA256: {digest}" in manifest, "run scripts/build_s3a"
-    assert {f"freshet/{source.stem}.class" for source in sources} <= classes
 
 
 def test_jars_that_cannot_be_had_are_named_in_one_sentence(

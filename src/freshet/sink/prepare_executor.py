@@ -18,7 +18,7 @@ from freshet.sink.tombstones import buried
 from freshet.stores.lance_tables import ROW_ADDRESS, LanceTable
 
 # What one task does about as fast as several, counting what it takes to start them.
-MOST_RECORDS_ALONE: Final = 2_000
+MOST_RECORDS_ALONE: Final = 8_000
 
 _RECORDS_AT_ONCE: Final = 4_096
 

@@ -2,7 +2,7 @@
 
 Hadoop asks for the SDK's bundle, all services in 686 MB; these parts of it have 9 MB. What else
 they ask for is part of Spark already. `freshet-s3a.jar` is our own and comes with the package: the
-sources beside it say what it is for, and `scripts/build_s3a` makes it.
+sources beside it say what it is for, and `scripts/build_jars` makes it.
 """
 
 from pathlib import Path
