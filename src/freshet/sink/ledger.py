@@ -18,6 +18,8 @@ RECOVERED: Final = "recovered"
 REPLAYED: Final = "replayed"
 FAILED: Final = "failed"
 
+_Row = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class BatchReport:
@@ -136,38 +138,64 @@ class Ledger:
 
     def landed(self, batch: Batch) -> Landed:
         """What is on record of a batch's sink and query; holds one row of each table at most."""
-        columns = ["query_id", "batch_id", "table_version", "table_id", "offsets", "finished_at"]
+        return self._landed_lately(batch) or self._landed_ever(batch)
+
+    def _landed_lately(self, batch: Batch) -> Landed | None:
+        """The same where the query's batch before this one is on record, or this one; else None.
+
+        Reads, by the log's statistics, hardly more than what is newer: a start takes as long after
+        a year as after a day. Of tables, it tells of the one that the query wrote last.
+        """
+        where = f"{_of_query(batch)} AND batch_id >= {batch.batch_id - 1}"
+        newest, same = self._newest_and_same(batch, where)
+        if newest is None:
+            return None
+        table_id, version = newest["table_id"], newest["table_version"]
+        known = self.newest_version(batch.pipeline, batch.sink, table_id, at_least=version)
+        return _landed_of(newest, same, {table_id: known or version})
+
+    def _landed_ever(self, batch: Batch) -> Landed:
         versions: dict[str, int] = {}
-        newest: dict[str, Any] | None = None
-        same: dict[str, Any] | None = None
-        for rows in self._table.scan(columns, _landed(batch.pipeline, batch.sink)):
+        where = _landed(batch.pipeline, batch.sink)
+        for rows in self._table.scan(["table_version", "table_id"], where):
             for row in rows.to_pylist():
                 table = row["table_id"]
                 versions[table] = max(versions.get(table, 0), row["table_version"])
-                if row["query_id"] != batch.query_id:
-                    continue
+        newest, same = self._newest_and_same(batch, _of_query(batch))
+        return _landed_of(newest, same, versions)
+
+    def _newest_and_same(self, batch: Batch, where: str) -> tuple[_Row | None, _Row | None]:
+        """Of some rows of the query, the newest batch, and the last one of the batch's number."""
+        columns = ["batch_id", "table_version", "table_id", "offsets", "finished_at"]
+        newest: _Row | None = None
+        same: _Row | None = None
+        for rows in self._table.scan(columns, where):
+            for row in rows.to_pylist():
                 newest = max(newest or row, row, key=_batch_id)
                 if row["batch_id"] == batch.batch_id:
                     same = max(same or row, row, key=_end)
-        return Landed(
-            versions,
-            None if newest is None else newest["batch_id"],
-            None if newest is None else newest["table_id"],
-            None if same is None else same["offsets"],
-        )
+        return newest, same
 
     def newest(self, pipeline: str, sink: str, table_id: str) -> NewestBatch | None:
-        """The last batch of the query that wrote a table last; None if none is on record."""
+        """The last batch of the query that wrote a table last; None if none is on record.
+
+        Holds two rows of each query that ever wrote it.
+        """
         columns = ["query_id", "batch_id", "offsets", "table_version", "finished_at"]
         where = f"{_landed(pipeline, sink)} AND table_id = {quoted(table_id)}"
-        rows = self._table.read(columns, where)
-        if not rows:
+        newest: dict[str, _Row] = {}
+        latest: _Row | None = None
+        version = 0
+        for rows in self._table.scan(columns, where):
+            for row in rows.to_pylist():
+                query = row["query_id"]
+                newest[query] = max(newest.get(query, row), row, key=_batch_and_end)
+                latest = max(latest or row, row, key=_end)
+                version = max(version, row["table_version"])
+        if latest is None:
             return None
-        query = max(rows, key=_end)["query_id"]
-        own = (row for row in rows if row["query_id"] == query)
-        last = max(own, key=lambda row: (_batch_id(row), _end(row)))
-        version = max(row["table_version"] for row in rows)
-        return NewestBatch(query, _batch_id(last), last["offsets"], version)
+        last = newest[latest["query_id"]]
+        return NewestBatch(latest["query_id"], _batch_id(last), last["offsets"], version)
 
     def newest_version(
         self, pipeline: str, sink: str, table_id: str, *, at_least: int
@@ -229,6 +257,10 @@ def _of(pipeline: str, sink: str) -> str:
     return f"pipeline = {quoted(pipeline)} AND sink = {quoted(sink)}"
 
 
+def _of_query(batch: Batch) -> str:
+    return f"{_landed(batch.pipeline, batch.sink)} AND query_id = {quoted(batch.query_id)}"
+
+
 def _landed(pipeline: str, sink: str) -> str:
     return f"{_of(pipeline, sink)} AND {is_among('status', (COMMITTED, RECOVERED, REPLAYED))}"
 
@@ -245,8 +277,21 @@ def _end(row: dict[str, Any]) -> Any:
     return row["finished_at"]
 
 
-def _batch_id(row: dict[str, Any]) -> int:
+def _batch_id(row: _Row) -> int:
     return int(row["batch_id"])
+
+
+def _batch_and_end(row: _Row) -> tuple[int, Any]:
+    return _batch_id(row), _end(row)
+
+
+def _landed_of(newest: _Row | None, same: _Row | None, versions: Mapping[str, int]) -> Landed:
+    return Landed(
+        versions,
+        None if newest is None else newest["batch_id"],
+        None if newest is None else newest["table_id"],
+        None if same is None else same["offsets"],
+    )
 
 
 def announce(event: str, report: BatchReport) -> None:

@@ -111,8 +111,9 @@ class SmallTable:
     def _write(
         self, table: DeltaTable, data: pa.Table, properties: CommitProperties | None = None
     ) -> None:
-        # To look for old files of the log takes a listing of it, and there are few.
-        cleans = self._appends % _COMPACT_EVERY == 0
+        # To look for old files of the log takes a listing of it, and there are few. Versions are
+        # counted and not appends, so that processes that end soon neither all do it nor never.
+        cleans = (table.version() + 1) % _COMPACT_EVERY == 0
         write_deltalake(
             table,
             data,
