@@ -152,11 +152,12 @@ def test_work_that_is_done_stays_done_when_the_lock_cannot_be_given_back(
 
 def test_its_table_stays_small(tmp_path: Path) -> None:
     uri = str(tmp_path / "lock.lance")
-    lock = ExpiringLock(uri, "x", timedelta(seconds=0.2), utc_now)
+    # What is younger than the expiry stays, and a fast disk writes a lot of that in a longer one.
+    lock = ExpiringLock(uri, "x", timedelta(milliseconds=5), utc_now)
     for _ in range(100):
         assert lock.take() is None
         lock.release()
-    assert len(lance.dataset(uri).versions()) < 150
+    assert len(lance.dataset(uri).versions()) < 100
     assert lock.take() is None
 
 
