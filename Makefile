@@ -1,10 +1,10 @@
 # Everything sets itself up: Python 3.11+, Java 17+ and make are all that must be there.
 BIN := .venv/bin
 
-.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak optimizer-soak sinks-soak bench bench-embedding bench-field bench-optimizer bench-sinks bench-torch torch clean
+.PHONY: help setup demo test test-debezium test-torch check format lock docs crash soak optimizer-soak sinks-soak steady-run bench bench-embedding bench-field bench-freshness bench-optimizer bench-s3 bench-sinks bench-torch torch clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 setup:  ## prepare .venv (packages, model, jars); nothing to do the second time
 	@./scripts/setup
@@ -54,6 +54,17 @@ bench-embedding: setup  ## the embedding inside Spark against the model alone (2
 
 bench-field: setup  ## E1-E4 of lance-spark #399 against its rivals, into docs/benchmarks.md (an hour)
 	@$(BIN)/freshet bench --write-docs
+
+bench-freshness: setup  ## how soon a change can be found, at some rates, without a model and with it (10 minutes)
+	@$(BIN)/python benchmarks/freshness.py
+
+bench-s3: setup  ## requests of a batch, and freshness, with everything on an S3 server of this machine (5 minutes)
+	@$(BIN)/python benchmarks/object_store.py --delay-ms 30
+	@$(BIN)/python benchmarks/freshness.py --s3-delay-ms 30 --trigger 5 --models off --rates 100 1000
+
+steady-run: MINUTES = 120
+steady-run: setup  ## a pipeline at a steady rate for MINUTES=120: does anything grow?
+	@$(BIN)/python benchmarks/steady_run.py --minutes $(MINUTES)
 
 OPTIMIZER_BENCHMARKS := optimizer_cost optimizer_stream optimizer_latency optimizer_memory
 bench-optimizer: setup  ## the optimizer beside a writer and searches, against LanceDB's own (80 minutes)
