@@ -27,7 +27,6 @@ from freshet.testing.processes import left_over
 
 MARK = "mark"
 WORDS = ("river", "mill", "weir", "lock", "sluice", "flood", "gauge", "valley", "spring", "brook")
-FRESHET = (sys.executable, "-c", "from freshet.cli import main; main()")
 INSTANT = {
     "provider": "lancedb",
     "function": "instant-384",
@@ -39,6 +38,14 @@ READY_S = 180.0
 Values = Mapping[str, Any]
 Land = Callable[[str, str], None]
 """Given a name and a text."""
+
+
+def command(*words: str) -> tuple[str, ...]:
+    """Freshet's command line, which finds what the settings import from here."""
+    here = str(Path(__file__).parent)
+    path = ":".join(part for part in (here, os.environ.get("PYTHONPATH", "")) if part)
+    main = "from freshet.cli import main; main()"
+    return ("/usr/bin/env", f"PYTHONPATH={path}", sys.executable, "-c", main, *words)
 
 
 def settings_text(embedding: Values, trigger: str, **sections: Values) -> str:
@@ -190,9 +197,7 @@ def running(folder: Path, text: str) -> Iterator[Driver]:
     """`freshet run` in a folder, ended by Ctrl-C; raises if it did not end well."""
     (folder / "landing").mkdir(parents=True, exist_ok=True)
     (folder / "freshet.toml").write_text(text)
-    here = str(Path(__file__).parent)
-    path = ":".join(part for part in (here, os.environ.get("PYTHONPATH", "")) if part)
-    driver = Driver.start(folder, "/usr/bin/env", f"PYTHONPATH={path}", *FRESHET, "run")
+    driver = Driver.start(folder, *command("run"))
     try:
         yield driver
         assert driver.is_alive, (folder / "output.log").read_text()[-4_000:]
