@@ -80,6 +80,9 @@ def _recovery(samples: Sequence[Sample], left: Axes, right: Axes) -> None:
         "recover": "o-",
         "recover-step-1": "o--",
         "recover-step-2": "o:",
+        "recover-compacted": "D-",
+        "recover-compacted-step-1": "D--",
+        "recover-compacted-step-2": "D:",
         "lookback=100": "s-",
         "lookback=500": "^-",
     }

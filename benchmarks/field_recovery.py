@@ -7,12 +7,17 @@ ledger's row is made, and the batch is run again by a new driver: the time is al
 does, with its lease, up to the missing row. Every trial begins with empty caches of Lance, as a new
 process does.
 
+A look-back depends on the versions; opening one version depends on the fragments that it lists, of
+which these tables have one a commit. `recover-compacted` is of a copy whose fragments were folded,
+as an optimizer does it, and whose versions are all there: so it tells the two apart.
+
 Our table grows by a hundred batches a second. A ledger keeps what its log was in the last two
 minutes, which no trigger fills so fast; so the log's files get the times that they would have with
 a batch a second, and the ledger's own upkeep then does what it always does.
 """
 
 import os
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,8 +68,11 @@ def recovery(folder: Path, size: Size, tell: Tell) -> Measured:
         measured.samples += _look_backs(theirs, versions, size)
         tell(f"E3, {versions:,} versions: recovering")
         batch = _grow_ours(ours, versions)
-        for trial in range(size.trials):
-            measured.samples += _recovered(ours, batch + trial, trial)
+        tables = {"recover": ours, "recover-compacted": _compacted(ours)}
+        for run, place in tables.items():
+            for trial in range(size.trials):
+                measured.samples += _recovered(run, place, batch + trial, trial, versions)
+        shutil.rmtree(tables["recover-compacted"])
     return measured
 
 
@@ -131,7 +139,15 @@ def _age(log: Path) -> None:
         os.utime(path, (at, at))
 
 
-def _recovered(folder: Path, batch: int, trial: int) -> Sequence[Sample]:
+def _compacted(folder: Path) -> Path:
+    """A copy with few fragments and as many versions; files are shared, since none is changed."""
+    copied = folder.with_name("compacted")
+    shutil.copytree(folder, copied, copy_function=os.link)
+    lance_tables.LanceTable.open(Ours(copied, SCHEMA).uri).compact()
+    return copied
+
+
+def _recovered(run: str, folder: Path, batch: int, trial: int, versions: int) -> Sequence[Sample]:
     """A crash after the commit, and what a new driver then takes to recover the batch."""
     before = _version(folder)
     try:
@@ -150,12 +166,13 @@ def _recovered(folder: Path, batch: int, trial: int) -> Sequence[Sample]:
     assert report is not None
     assert report.status == RECOVERED
     assert _version(folder) == before + 1, "it did not land twice"
+    version = versions + trial
     parts = {
-        "recover": took_ms,
-        "recover-step-1": driver.watch.step_ms(Step.SKIP),
-        "recover-step-2": driver.watch.step_ms(Step.RECOVER),
+        run: took_ms,
+        f"{run}-step-1": driver.watch.step_ms(Step.SKIP),
+        f"{run}-step-2": driver.watch.step_ms(Step.RECOVER),
     }
     return [
-        _sample(f"{run};trial={trial};rival={FRESHET}", ms, visited=visited, version=before)
-        for run, ms in parts.items()
+        _sample(f"{part};trial={trial};rival={FRESHET}", ms, visited=visited, version=version)
+        for part, ms in parts.items()
     ]

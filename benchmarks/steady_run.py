@@ -80,7 +80,7 @@ def sample_of(driver: Driver, watch: Watch, feed: Feed) -> Sample:
 
 
 def measure(folder: Path, options: argparse.Namespace) -> list[Sample]:
-    """All samples of one run, written as they are taken; `verify` tells at the end if all is well."""
+    """All samples of one run, written as they are taken; ends with what `verify` says."""
     feed = Feed(into_folder(folder / "landing"), options.rate, keys=options.keys)
     watch = Watch(str(folder / "home" / "index" / "docs.lance"), poll_s=0.1)
     upkeep = {"retention": options.retention}

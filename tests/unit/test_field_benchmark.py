@@ -171,8 +171,9 @@ def test_a_crash_before_the_ledgers_row_is_recovered_by_opening_one_version(
     assert seen == {
         ("#399", "lookback=10", 5): 5,
         ("#399", "lookback=10", 20): 10,
-        **{("freshet", run, versions): 1
-           for run in ("recover", "recover-step-1", "recover-step-2") for versions in (5, 20)},
+        **{("freshet", f"{run}{part}", versions): 1
+           for run in ("recover", "recover-compacted") for part in ("", "-step-1", "-step-2")
+           for versions in (5, 20)},
     }  # fmt: skip
 
 
