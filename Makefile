@@ -58,7 +58,7 @@ bench-field: setup  ## E1-E4 of lance-spark #399 against its rivals, into docs/b
 bench-freshness: setup  ## how soon a change can be found, at some rates, without a model and with it (10 minutes)
 	@$(BIN)/python benchmarks/freshness.py
 
-bench-s3: setup  ## requests of a batch, and freshness, with everything on an S3 server of this machine (5 minutes)
+bench-s3: setup  ## requests of a batch, and freshness, with everything on an S3 server of this machine
 	@$(BIN)/python benchmarks/object_store.py --delay-ms 30
 	@$(BIN)/python benchmarks/freshness.py --s3-delay-ms 30 --trigger 5 --models off --rates 100 1000
 

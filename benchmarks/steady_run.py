@@ -5,7 +5,7 @@ model, beside a feed that changes a fixed set of keys: so the index keeps its si
 grows, grows by age alone. Bronze keeps every event for ever, which is what it is for; it is told
 apart from all else. Now and then everything is counted: memory of the processes (each page once),
 bytes and files below every folder of the home, fragments and versions of the index, and how late
-the newest change was found. At the end `freshet verify` tells whether the index equals its source.
+the newest change was found. At the end `freshet verify` must agree.
 
 The verdict compares medians of the second and of the last fifth of the time.
 
@@ -79,8 +79,8 @@ def sample_of(driver: Driver, watch: Watch, feed: Feed) -> Sample:
     return taken
 
 
-def measure(folder: Path, options: argparse.Namespace) -> list[Sample]:
-    """All samples of one run, written as they are taken; ends with what `verify` says."""
+def measure(folder: Path, options: argparse.Namespace) -> tuple[list[Sample], bool]:
+    """All samples of one run, written as they are taken, and whether `verify` agrees."""
     feed = Feed(into_folder(folder / "landing"), options.rate, keys=options.keys)
     watch = Watch(str(folder / "home" / "index" / "docs.lance"), poll_s=0.1)
     upkeep = {"retention": options.retention}
@@ -101,8 +101,8 @@ def measure(folder: Path, options: argparse.Namespace) -> list[Sample]:
                 show_progress(f"{at / 60:.1f} minutes, {samples[-1]['events']:,} events")
         watch.wait_for(len(feed.landed_at) - 1, READY_S)
         show_progress("")
-    subprocess.run(command("verify"), cwd=folder, check=False)
-    return samples
+    verified = subprocess.run(command("verify"), cwd=folder, check=False)
+    return samples, verified.returncode == 0
 
 
 def show(samples: Sequence[Sample]) -> None:
@@ -166,9 +166,10 @@ def main() -> None:
         f"{options.rate:g} changes a second of {options.keys:,} keys, {options.minutes:g} minutes"
     )
     with scratch_folder() as folder:
-        samples = measure(folder, options)
+        samples, is_verified = measure(folder, options)
     show(samples)
     draw(samples, options.out / "steady-run.png")
+    assert is_verified, "the index does not equal its source"
 
 
 if __name__ == "__main__":

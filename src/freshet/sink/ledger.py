@@ -141,7 +141,7 @@ class Ledger:
         return self._landed_lately(batch) or self._landed_ever(batch)
 
     def _landed_lately(self, batch: Batch) -> Landed | None:
-        """The same where the query's batch before this one is on record, or this one; else None.
+        """The same if the query's batch before this one, or a later one, is on record; else None.
 
         Reads, by the log's statistics, hardly more than what is newer: a start takes as long after
         a year as after a day. Of tables, it tells of the one that the query wrote last.
